@@ -161,7 +161,98 @@ using float8_e5m2fnuz_t = SmallFloat<float8_e5m2fnuz, detail::FloatFormat{5, 2, 
 using float8_e4m3b11fnuz_t =
     SmallFloat<float8_e4m3b11fnuz, detail::FloatFormat{4, 3, 11, detail::Specials::nan_for_minus0}>;
 
+/// A float16_t or bfloat16_t (or an 8-bit type) as kernels written for torch's at::Half and at::BFloat16 use one: made
+/// of any number implicitly, and a sum, difference, product or quotient of two of them, or of one and an integer, is
+/// one again, calculated in float and rounded; with a float or a double it is a float or a double. As an element it is
+/// what T is: View<const ImplicitFloat<float16_t>, 2>.
+template <class T>
+class ImplicitFloat {
+    static_assert(sizeof(T) <= 2 && std::is_convertible_v<T, float>,
+                  "isthmus: ImplicitFloat is for the types of isthmus/small_floats.h, as ImplicitFloat<float16_t>");
+
+public:
+    ImplicitFloat() = default;
+    /// The same number.
+    constexpr ImplicitFloat(T number) noexcept : value_(number) {}
+    /// The nearest number, as T rounds.
+    template <class Number>
+        requires std::is_arithmetic_v<Number>
+    constexpr ImplicitFloat(Number number) noexcept : value_(T(number)) {}
+    /// The value, exactly.
+    constexpr operator float() const noexcept { return static_cast<float>(value_); }
+    /// The same number as T.
+    constexpr T value() const noexcept { return value_; }
+
+    constexpr ImplicitFloat operator-() const noexcept { return -float(*this); }
+    constexpr ImplicitFloat& operator+=(float x) noexcept { return *this = float(*this) + x; }
+    constexpr ImplicitFloat& operator-=(float x) noexcept { return *this = float(*this) - x; }
+    constexpr ImplicitFloat& operator*=(float x) noexcept { return *this = float(*this) * x; }
+    constexpr ImplicitFloat& operator/=(float x) noexcept { return *this = float(*this) / x; }
+
+private:
+    T value_;
+};
+
+namespace detail {
+template <class T>
+struct ImplicitOperand {
+    static constexpr bool is_implicit = false;
+};
+template <class T>
+struct ImplicitOperand<ImplicitFloat<T>> {
+    static constexpr bool is_implicit = true;
+};
+template <class A>
+inline constexpr bool is_implicit_float = ImplicitOperand<A>::is_implicit;
+/// One operand is an ImplicitFloat, and the other is the same or a number of the language.
+template <class A, class B>
+concept ImplicitPair = (is_implicit_float<A> && (std::is_same_v<A, B> || std::is_arithmetic_v<B>)) ||
+                       (std::is_arithmetic_v<A> && is_implicit_float<B>);
+/// float for an ImplicitFloat and for an integer beside one.
+template <class A>
+constexpr auto implicit_operand(A number) noexcept {
+    if constexpr (std::is_floating_point_v<A>)
+        return number;
+    else
+        return static_cast<float>(number);
+}
+template <class A, class B>
+using ImplicitResult = std::conditional_t<
+    std::is_floating_point_v<A>, A,
+    std::conditional_t<std::is_floating_point_v<B>, B, std::conditional_t<is_implicit_float<A>, A, B>>>;
+}  // namespace detail
+
+template <class A, class B>
+    requires detail::ImplicitPair<A, B>
+constexpr detail::ImplicitResult<A, B> operator+(A a, B b) noexcept {
+    return detail::implicit_operand(a) + detail::implicit_operand(b);
+}
+template <class A, class B>
+    requires detail::ImplicitPair<A, B>
+constexpr detail::ImplicitResult<A, B> operator-(A a, B b) noexcept {
+    return detail::implicit_operand(a) - detail::implicit_operand(b);
+}
+template <class A, class B>
+    requires detail::ImplicitPair<A, B>
+constexpr detail::ImplicitResult<A, B> operator*(A a, B b) noexcept {
+    return detail::implicit_operand(a) * detail::implicit_operand(b);
+}
+template <class A, class B>
+    requires detail::ImplicitPair<A, B>
+constexpr detail::ImplicitResult<A, B> operator/(A a, B b) noexcept {
+    return detail::implicit_operand(a) / detail::implicit_operand(b);
+}
+
+template <class T>
+struct dtype_traits<ImplicitFloat<T>> {
+    static constexpr DType value = dtype_of<T>();
+};
+
 ISTHMUS_END
+
+/// The limits of the type that it stands for.
+template <class T>
+class std::numeric_limits<isthmus::ImplicitFloat<T>> : public std::numeric_limits<T> {};
 
 /// The interface of the 8- and 16-bit types if the compiler has none.
 template <isthmus::DType dtype, isthmus::detail::FloatFormat format>

@@ -175,6 +175,53 @@ TEST(SmallFloat, DTypes) {
     EXPECT_EQ(dtype_of<isthmus::float8_e5m2fnuz_t>(), isthmus::float8_e5m2fnuz);
 }
 
+/// A kernel as it is written for at::Half: sums in its own type, literals of every type.
+template <class T>
+T mean_of_squares(const T* x, int count) {
+    T sum = 0;
+    for (int i = 0; i < count; ++i) sum += x[i] * x[i];
+    const T quarter = 0.25;
+    return sum / count + quarter - 0.25f * 1 - T(0);
+}
+
+template <class T>
+class ImplicitFloats : public testing::Test {};
+using ImplicitTypes = testing::Types<isthmus::float16_t, isthmus::bfloat16_t, isthmus::float8_e4m3fn_t>;
+TYPED_TEST_SUITE(ImplicitFloats, ImplicitTypes);
+
+TYPED_TEST(ImplicitFloats, AreWhatKernelsOfTorchExpect) {
+    using Implicit = isthmus::ImplicitFloat<TypeParam>;
+    const Implicit x[] = {1, 2.0, 3.0f, Implicit(true)};
+    EXPECT_EQ(mean_of_squares(x, 4), 3.75f);
+    EXPECT_EQ(dtype_of<Implicit>(), dtype_of<TypeParam>());
+    EXPECT_TRUE(std::is_trivially_copyable_v<Implicit> && sizeof(Implicit) == sizeof(TypeParam));
+    static_assert(std::is_same_v<decltype(x[0] + x[1]), Implicit> && std::is_same_v<decltype(x[0] * 2), Implicit>);
+    static_assert(std::is_same_v<decltype(1 - x[0]), Implicit> && std::is_same_v<decltype(-x[0]), Implicit>);
+    static_assert(std::is_same_v<decltype(x[0] / 2.0f), float> && std::is_same_v<decltype(2.0 / x[0]), double>);
+    static_assert(std::is_convertible_v<double, Implicit> && std::is_convertible_v<Implicit, float>);
+    Implicit y = 4;
+    y -= 1;
+    y *= 2.0;
+    y /= x[1];
+    EXPECT_TRUE(y == 3 && x[0] < x[1] && y >= 3.0 && -y == -3.0f && y != x[0]);
+    EXPECT_EQ(float(std::numeric_limits<Implicit>::max()), float(std::numeric_limits<TypeParam>::max()));
+    EXPECT_EQ(float(y.value()), 3);
+}
+TEST(ImplicitFloat, EachOperationIsRounded) {
+    using Implicit = isthmus::ImplicitFloat<Half>;
+    EXPECT_EQ(Implicit(2048) + Implicit(1), 2048.0f) << "2049 is half way, to the even one";
+    EXPECT_EQ(Implicit(2048) + 1.0f, 2049.0f) << "a float stays one";
+    EXPECT_EQ(Implicit(2049 + 1e-9), 2050.0f) << "a double is rounded once";
+}
+TEST(ImplicitFloat, IsTheElementOfAView) {
+    using Implicit = isthmus::ImplicitFloat<isthmus::bfloat16_t>;
+    std::uint16_t bits[] = {0x3F80, 0x4000};
+    const isthmus::Tensor x = isthmus::Tensor::wrap(bits, {2}, {1}, isthmus::bfloat16, isthmus::Device::cpu(), [] {});
+    const auto view = x.view<Implicit, 1>().value();
+    view(0) = view(0) + view(1);
+    EXPECT_EQ(bits[0], 0x4040);
+}
+
 constexpr Brain at_compile_time(1.5F);
 static_assert(static_cast<float>(at_compile_time) == 1.5F && at_compile_time.bits() == 0x3FC0);
 

@@ -80,10 +80,7 @@ struct Annotation {
         words.add(", '");
         if (V::requirement.writable) words.add("writable ");
         words.add(V::words());
-        if (V::requirement.converts == Converts::orders)
-            words.add(", row-major or copied");
-        else if (V::requirement.converts != Converts::nothing)
-            words.add(", converted where it differs");
+        words.add(conversion_words(V::requirement.converts));
         words.add("']");
     }
     static constexpr ConstexprString<spell> text{};

@@ -66,19 +66,33 @@ def _traced(op: Any) -> Callable[..., Any]:
     return call
 
 
-def _redirect(op: Any, arguments: Mapping[str, Any], out: Any) -> Any:
+def _traced_out(op: Any) -> Callable[..., Any]:
+    """The same for a call with out=."""
+    from . import _torch_calls
+
+    known = _backend("torch").register(op)
+
+    def call_into(*args: Any, out: Any, **arguments: Any) -> Any:
+        return _torch_calls.call_into(known, args, arguments, out)
+
+    return call_into
+
+
+def _redirect(op: Any, arguments: Mapping[str, Any], out: Any, framework: str | None = None) -> Any:
     """Called by an extension for a call that its function cannot make itself: the framework's own way, or
-    NotImplemented."""
-    for framework in ("jax", "torch"):
-        if framework not in sys.modules:
+    NotImplemented. framework: the one that has to see the call, if that is known."""
+    for name in ("jax", "torch") if framework is None else (framework,):
+        if name not in sys.modules:
             continue
-        backend = _backend(framework)
-        if not backend.must_see(op, arguments):
-            continue
-        if out is not None:
-            raise ValueError(
-                f"{op.__name__}(): argument 'out': {framework} records this call (a gradient or a graph), and expected "
-                "no out="
-            )
-        return backend.call(op, dict(arguments))
+        calls = _calls(name)
+        if framework is not None or calls.must_see(op, arguments):
+            return calls.call(op, dict(arguments), out)
     return NotImplemented
+
+
+def _calls(framework: str) -> Any:
+    if framework == "jax":
+        return _backend(framework)
+    from . import _torch_calls
+
+    return _torch_calls

@@ -14,7 +14,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from .._isthmus import TensorValueError
 from ._registry import KnownOperator, Registry, handed_over
-from ._sizes import infer
+from ._sizes import infer, names_of
 
 
 def must_see(op: Any, arguments: Mapping[str, Any]) -> bool:
@@ -28,8 +28,12 @@ def must_see(op: Any, arguments: Mapping[str, Any]) -> bool:
     return bool(op._table["cuda"]) and any(device.platform != "cpu" for value in arrays for device in value.devices())
 
 
-def call(op: Any, arguments: dict[str, Any]) -> Any:
+def call(op: Any, arguments: dict[str, Any], out: Any = None) -> Any:
     """The call by XLA, of arguments some of which are traced."""
+    if out is not None:
+        raise ValueError(
+            f"{op.__name__}(): argument 'out': jax records this call (a gradient or a graph), and expected no out="
+        )
     known = register(op)
     values = [arguments[row["name"]] if row["name"] in arguments else known.missing(row) for row in known.inputs]
     results = known.bind(values)
@@ -171,7 +175,7 @@ class JaxOperator(KnownOperator):
         return _WIDER.get(name, name) if name in _widened(row) and not jax.config.jax_enable_x64 else name
 
     def refuse_traced_size(self, name: str) -> None:
-        if any(name in (row["sizes"] or ()) for row in self.outs):
+        if any(name in names_of(row["sizes"]) for row in self.outs):
             raise TypeError(
                 f"{self.function}(): argument {name!r}: found a traced value; expected an integer that is known while "
                 "JAX traces, since it is the size of a result (static_argnames of jax.jit)"

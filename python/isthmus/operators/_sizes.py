@@ -6,16 +6,32 @@ goes there as an integer that no size has, and comes back as what it stands for.
 
 from __future__ import annotations
 
+import ast
+import operator
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 _FIRST_CODE = 1 << 40
+_STEP = 1 << 20  # between two codes: a size may be a code and some more, "n+1"
+_NAMED = re.compile(r"([A-Za-z_]\w*)([+-]\d+)?")
+_ONE_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def names_of(sizes: Sequence[Any] | None) -> set[str]:
+    """The names in a row of sizes: numbers, names, formulas and None."""
+    return {name for size in sizes or () if isinstance(size, str) for name in _ONE_NAME.findall(size)}
+
+
+def _is_formula(size: Any) -> bool:
+    """Whether a size is computed of several: "c/(h*w)", not "n" or "n+1"."""
+    return isinstance(size, str) and _NAMED.fullmatch(size) is None
 
 
 class _Codes:
     def __init__(self, same: Callable[[Any, Any], bool]) -> None:
         self.same = same
-        self.named: dict[Any, tuple[Any, int]] = {}
+        self.named: dict[Any, tuple[Any, int]] = {}  # by name, the size and its integer
         self.symbols: dict[int, Any] = {}
         self.differ = False
 
@@ -30,19 +46,61 @@ class _Codes:
             isinstance(name, tuple) and isinstance(size, int) and size == 1
         ):  # 1 broadcasts with any other
             return size if isinstance(size, int) else self.new(size)
+        if _is_formula(name):  # compared by check_formulas(), when all names are known
+            return size if isinstance(size, int) else self.new(size)
+        more = 0
+        if isinstance(name, str):
+            word = _NAMED.fullmatch(name)
+            assert word is not None
+            name, more = word[1], int(word[2] or 0)
+        given = size - more if more else size
         if name not in self.named:
-            self.named[name] = size, size if isinstance(size, int) else self.new(size)
-            return self.named[name][1]
+            self.named[name] = given, given if isinstance(given, int) else self.new(given)
+            return self.named[name][1] + more
         known, code = self.named[name]
-        if known is size or self.same(known, size):
-            return code
+        if known is given or self.same(known, given):
+            return code + more
         self.differ = True
         return size if isinstance(size, int) else self.new(size)
 
     def new(self, size: Any) -> int:
-        code = _FIRST_CODE + len(self.symbols)
+        code = _FIRST_CODE + _STEP * len(self.symbols)
         self.symbols[code] = size
         return code
+
+    def meaning(self, size: int) -> Any:
+        """What an integer of a result stands for."""
+        code = size + _STEP // 2 - (size + _STEP // 2 - _FIRST_CODE) % _STEP
+        more = size - code
+        return self.symbols[code] + more if more and code in self.symbols else self.symbols.get(code, size)
+
+    def value(self, formula: str, integers: dict[str, Any]) -> Any:
+        """Of a formula, in symbols; None if it has a name that no argument gave, or leaves a fraction."""
+
+        def of(node: ast.expr) -> Any:
+            if isinstance(node, ast.BinOp):
+                return joined(type(node.op), of(node.left), of(node.right))
+            if isinstance(node, ast.Name):
+                return self.named[node.id][0] if node.id in self.named else integers.get(node.id)
+            assert isinstance(node, ast.Constant)
+            return node.value
+
+        def joined(kind: type, a: Any, b: Any) -> Any:
+            if a is None or b is None:
+                return None
+            if kind is not ast.Div:
+                return _OPERATIONS[kind](a, b)
+            is_zero = isinstance(b, int) and b == 0
+            return a // b if not is_zero and self.same(a % b, 0) else None
+
+        return of(ast.parse(formula, mode="eval").body)
+
+
+_OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
 
 
 def _names(row: dict[str, Any], ndim: int, table: dict[str, Any], batch: int) -> list[Any]:
@@ -74,15 +132,44 @@ def infer(
     """
     table, codes = op._table, _Codes(same)
     said: list[Any] = []
+    formulas: list[tuple[str, Any]] = []
     for row, value in zip(table["inputs"], arguments, strict=True):
         if not isinstance(value, tuple):
-            is_symbol = row["kind"] == "integer" and not isinstance(value, int)
+            is_symbol = row["kind"] == "integer" and value is not None and not isinstance(value, int)
             said.append(codes.new(value) if is_symbol else value)
             continue
         dtype, sizes = value
         names = _names(row, len(sizes), table, batch)
         said.append((dtype, tuple(codes.of(size, name) for size, name in zip(sizes, names, strict=True))))
+        formulas += [(name, size) for size, name in zip(sizes, names, strict=True) if _is_formula(name)]
+    integers = {row["name"]: v for row, v in zip(table["inputs"], arguments, strict=True) if row["kind"] == "integer"}
+    has_formulas = any(
+        _is_formula(size) for row in (*table["inputs"], *table["outs"]) for size in row.get("sizes") or ()
+    )
+    leaves = has_formulas and bool(codes.symbols)
+    if leaves and not codes.differ:
+        values = [(codes.value(formula, integers), size) for formula, size in formulas]
+        codes.differ = any(value is not None and not (value is size or same(value, size)) for value, size in values)
     if codes.differ:  # in the words of the extension, and with the sizes themselves
         op._infer([_concrete(row, v) for row, v in zip(table["inputs"], arguments, strict=True)], batch)
-    results = op._infer(said, batch)
-    return [(dtype, tuple(codes.symbols.get(size, size) for size in sizes)) for dtype, sizes in results]
+    results = op._infer(said, batch, leaves) if leaves else op._infer(said, batch)  # older modules take two
+    return [
+        (dtype, _meant(table, row, sizes, codes, integers if leaves else None))
+        for row, (dtype, sizes) in zip(table["outs"], results, strict=True)
+    ]
+
+
+def _meant(
+    table: dict[str, Any], row: dict[str, Any], sizes: Sequence[int], codes: _Codes, integers: dict[str, Any] | None
+) -> tuple[Any, ...]:
+    """The sizes of a result that the integers stand for. integers: those that formulas may name, if they are left."""
+    found = [codes.meaning(size) for size in sizes]
+    words = row["sizes"] or ()
+    lead = len(sizes) - len(words)
+    for d, word in enumerate(words if integers is not None and lead >= 0 else ()):
+        if not _is_formula(word):
+            continue
+        found[lead + d] = codes.value(word, integers or {})
+        if found[lead + d] is None:
+            raise ValueError(f"{table['function']}(): argument {row['name']!r}: its size {word} is no whole number")
+    return tuple(found)

@@ -9,15 +9,15 @@ backward pass is traced, compiled and mapped like any other.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._higher_order_ops import effects
 
 from .._isthmus import Error
-from ._registry import KnownOperator, Registry, handed_over
-from ._sizes import infer
+from ._registry import KnownOperator, Registry
+from ._sizes import infer, names_of
 
 _TYPES = {"number": "float", "integer": "SymInt", "boolean": "bool", "text": "str", "dtype": "ScalarType"}
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -29,45 +29,6 @@ _libraries: dict[str, torch.library.Library] = {}
 _refused: dict[int, Error] = {}  # by an operator's identity, why torch does not have it
 
 
-def must_see(op: Any, arguments: Mapping[str, Any]) -> bool:
-    """Whether a call with these arguments is one for torch itself: a gradient is recorded, or a graph; or a tensor on a
-    GPU is to be copied."""
-    tensors = [value for value in arguments.values() if isinstance(value, torch.Tensor)]
-    if not tensors:
-        return False
-    if torch._C._len_torch_dispatch_stack() > 0:
-        return True
-    for tensor in tensors:
-        if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or torch._C._functorch.is_functorch_wrapped_tensor(
-            tensor
-        ):
-            return True
-        if tensor.requires_grad and torch.is_grad_enabled():
-            return True
-    elsewhere = [tensor for tensor in tensors if tensor.device.type != "cpu" and not tensor.is_contiguous()]
-    packed = [arguments.get(row["name"]) for row in register(op).inputs if row.get("packed")] if elsewhere else []
-    return any(value is tensor for value in packed for tensor in elsewhere)
-
-
-def call(op: Any, arguments: dict[str, Any]) -> Any:
-    """The call by torch's dispatcher; NotImplemented if it would lose a gradient."""
-    known = register(op)
-    for row in known.inputs:
-        value = arguments.get(row["name"])
-        if row["kind"] in ("tensor", "in_out") and value is not None and not isinstance(value, torch.Tensor):
-            arguments[row["name"]] = handed_over(known, row, value, "torch")
-        elif row["kind"] == "dtype" and value is not None:
-            arguments[row["name"]] = known.torch_dtype(row, value)
-    watched = torch.is_grad_enabled() and any(
-        isinstance(v, torch.Tensor) and v.requires_grad for v in arguments.values()
-    )
-    if watched and known.gradient is None and not known.table["writes"]:
-        plain = all(type(v) is torch.Tensor or not isinstance(v, torch.Tensor) for v in arguments.values())
-        if plain and torch._C._len_torch_dispatch_stack() == 0:
-            return NotImplemented
-    return known.overload(**known.filled((), arguments))
-
-
 class TorchOperator(KnownOperator):
     """One operator in torch's dispatcher."""
 
@@ -77,7 +38,7 @@ class TorchOperator(KnownOperator):
         for row in self.inputs:
             if row["kind"] == "dtype" and "default" in row:
                 row["default"] = self.torch_dtype(row, row["default"])
-        self.integer_sizes = {name for row in self.outs for name in row["sizes"] or ()}
+        self.integer_sizes = {name for row in self.outs for name in names_of(row["sizes"])}
         if self.space not in _libraries:
             _libraries[self.space] = torch.library.Library(self.space, "FRAGMENT")
         self.library = _libraries[self.space]
@@ -157,9 +118,11 @@ class TorchOperator(KnownOperator):
     def implement_by_python(self, key: str) -> None:
         """For a torch without the C shims."""
 
+        kernel = getattr(self.op, "_kernel", self.op.eager)  # a module of an older version
+
         def run(*args: Any) -> Any:
             with torch.no_grad():
-                return self.op.eager(*(a.detach() if isinstance(a, torch.Tensor) else a for a in args))
+                return kernel(*(a.detach() if isinstance(a, torch.Tensor) else a for a in args))
 
         def run_batched(batch: int, *args: Any) -> Any:
             tensors = [a for a in args if isinstance(a, torch.Tensor)]

@@ -24,6 +24,9 @@ constexpr DType scalar_dtype(ParameterKind kind) noexcept {
     return kind == ParameterKind::number ? float64 : kind == ParameterKind::integer ? int64 : boolean;
 }
 
+/// "n", "n-1", "c/(h*w)"; empty for a number and for any size.
+std::string words_of_size(const SizeSpec& spec);
+
 /// Moves on to the next place, the last dimension fastest; false after the last one. Every size is above 0.
 inline bool next_place(std::int64_t* place, const std::int64_t* sizes, int ndim) noexcept {
     for (int d = ndim - 1; d >= 0; --d) {
@@ -54,6 +57,9 @@ public:
     void set_abstract() noexcept { abstract_ = true; }
     /// Sizes stand for symbols, so that strides mean nothing: not even whether elements overlap is checked.
     void set_symbolic() noexcept { symbolic_ = true; }
+    /// Some sizes stand for symbols, with which there is no counting: formulas are left to the caller, and such a size
+    /// of a result is dyn.
+    void leave_formulas() noexcept { leaves_formulas_ = true; }
     const OperatorDefinition& definition() const noexcept { return op_; }
     ParameterValue& value(int parameter) noexcept { return values_[parameter]; }
 
@@ -139,8 +145,19 @@ private:
             if (!met) return false;
             if (r.size_count >= 0 && !has_sizes(inner_[p], r.sizes, names_, op_.inputs[i].name.c_str())) return false;
         }
-        return true;
+        return ISTHMUS_LIKELY(!op_.has_formulas) || first_formula_broken(overload).parameter < 0;
     }
+    /// A size of an input that is not what its formula gives.
+    struct BrokenFormula {
+        int parameter = -1;
+        int dimension = 0;
+        std::int64_t expected = dyn;  ///< dyn: the formula gives no size
+    };
+    BrokenFormula first_formula_broken(const OverloadFacts& overload) const;
+    std::int64_t size_named(std::string_view name) const noexcept;
+    Result<std::int64_t> size_by_formula(int out, const SizeSpec& spec, bool required) const;
+    std::string values_of_names(std::string_view formula) const;
+    Error explain_formula(const OverloadFacts& overload, const BrokenFormula& broken) const;
     Result<void> append_sizes(int out, SizesList& shape) const;
     Result<std::int64_t> unbound_size(int out, const SizeSpec& spec, bool required) const;
     void split(int parameter) noexcept;
@@ -170,6 +187,7 @@ private:
     bool batched_ = false;
     bool abstract_ = false;
     bool symbolic_ = false;
+    bool leaves_formulas_ = false;
     DevicePacker device_packer_ = nullptr;
     void* packer_context_;                         ///< set with the packer
     std::unique_ptr<std::vector<Tensor>> copies_;  ///< of arguments that were not row-major

@@ -6,6 +6,7 @@
 
 #include "../runtime/errors.h"
 #include "../runtime/names.h"
+#include "formula.h"
 
 ISTHMUS_BEGIN
 
@@ -28,6 +29,7 @@ OperatorDefinition::OperatorDefinition(const OperatorFunctions& functions_, cons
         if (facts.kind == ParameterKind::in_out) writes_inputs = true;
         for (int o = 0; facts.is_tensor() && o < overload_count; ++o)
             packs_inputs = packs_inputs || overloads[o].parameters[i].requirement->converts == Converts::orders;
+        has_formulas = has_formulas || (facts.is_tensor() && has_formula(*facts.requirement));
     }
     if (out_count > max_results) refuse({out_count, " results are more than ", max_results});
     for (int i = 0; i < out_count; ++i) {
@@ -91,14 +93,24 @@ bool is_size_given(const OperatorDefinition& op, const OverloadFacts& overload, 
     return op.integer_named(name) >= 0;
 }
 
+/// `what`: "result" or "argument".
+void check_sizes_given(const OperatorDefinition& op, const OverloadFacts& overload, const Requirement& r,
+                       const char* what, const std::string& name) {
+    for (int d = 0; d < r.size_count; ++d) {
+        const std::string_view formula = formula_of(r.sizes[d]);
+        const std::string_view text = formula.empty() ? std::string_view(r.sizes[d].name) : formula;
+        (void)each_name(text, [&](std::string_view size) {
+            if (is_size_given(op, overload, size)) return true;
+            op.refuse({what, " '", name, "' has the size ", size,
+                       ", which no input has; expected a name of an input's sizes, or of an integer input"});
+        });
+    }
+}
+
 void check_result(const OperatorDefinition& op, const OverloadFacts& overload, int out) {
     const Requirement& r = *overload.parameters[op.outs[out]].requirement;
     const std::string& name = op.out_names[out];
-    for (int d = 0; d < r.size_count; ++d)
-        if (!r.sizes[d].name.empty() && op.like[out] == op.first_tensor &&
-            !is_size_given(op, overload, r.sizes[d].name))
-            op.refuse({"result '", name, "' has the size ", r.sizes[d].name,
-                       ", which no input has; expected a name of an input's sizes, or of an integer input"});
+    if (op.like[out] == op.first_tensor) check_sizes_given(op, overload, r, "result", name);
     if (r.size_count >= 0 || r.max_rank == 0) return;
     const int like = op.like[out];
     if (like < 0)
@@ -120,8 +132,12 @@ void check_operator(const OperatorDefinition& op) {
         for (int j = 0; j < i; ++j)
             if (op.inputs[j].name == name) op.refuse({"two arguments are named '", name, "'"});
     }
-    for (int o = 0; o < op.overload_count; ++o)
+    for (int o = 0; o < op.overload_count; ++o) {
         for (int i = 0; i < op.out_count; ++i) check_result(op, op.overloads[o], i);
+        for (int i = 0; op.has_formulas && i < op.input_count; ++i)
+            if (const Requirement* r = op.overloads[o].parameters[op.inputs[i].parameter].requirement)
+                check_sizes_given(op, op.overloads[o], *r, "argument", op.inputs[i].name);
+    }
     for (int i = 0; op.batch && i < op.parameter_count(); ++i) {
         const Requirement* r = op.parameters()[i].requirement;
         if (r != nullptr && r->min_rank != r->max_rank)
@@ -218,7 +234,9 @@ int first_difference(const OperatorDefinition& op, const OverloadFacts& device, 
     const auto same_sizes = [](const Requirement& a, const Requirement& b) {
         if (a.size_count != b.size_count) return false;
         for (int d = 0; d < a.size_count; ++d)
-            if (a.sizes[d].size != b.sizes[d].size || a.sizes[d].name != b.sizes[d].name) return false;
+            if (a.sizes[d].size != b.sizes[d].size || a.sizes[d].name != b.sizes[d].name ||
+                a.sizes[d].more != b.sizes[d].more || formula_of(a.sizes[d]) != formula_of(b.sizes[d]))
+                return false;
         return true;
     };
     for (int i = 0; i < op.parameter_count(); ++i) {

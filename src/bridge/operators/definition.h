@@ -49,6 +49,7 @@ struct OperatorDefinition {
     int first_tensor = -1;  ///< the first tensor parameter that is an input
     bool batch = false;     ///< leading dimensions broadcast
     bool writes_inputs = false;
+    bool has_formulas = false;      ///< some input has a size that is a formula of others
     bool packs_inputs = false;      ///< some function takes a row-major copy of an argument of another order
     bool offered_to_torch = false;  ///< torch.ops has it, or cannot have it
     OperatorDefinition* gradient = nullptr;
@@ -90,9 +91,15 @@ bool read_dtype(PyObject* object, DType& dtype, const OperatorDefinition& op, co
 Ref all_operators();
 /// A Python object of the operator. Like all functions below: a new reference, or NULL with a Python exception set.
 PyObject* make_operator_object(OperatorDefinition* op);
-/// The call of an operator from Python.
+/// The call of an operator from Python. `may_redirect`: a call that a framework must see is made by that framework; a
+/// framework's own kernel says no.
 PyObject* call_operator(OperatorDefinition& op, PyObject* self, PyObject* const* args, Py_ssize_t positional,
-                        PyObject* kwnames);
+                        PyObject* kwnames, bool may_redirect = true);
+/// The results of a call with tensors of these dtypes and sizes, [(dtype, sizes), …], or NULL with the exception that
+/// the call would raise. `arguments`: by input, (dtype, sizes) for a tensor, None for one that is not given, a number
+/// for a scalar, the name of a dtype. `leaves_formulas`: sizes that are formulas are not checked, and are -1 in
+/// results.
+PyObject* infer_operator(const OperatorDefinition& op, PyObject* arguments, int batch_ndim, bool leaves_formulas);
 /// A numpy.ufunc of the operator, with a loop for each of its dtypes.
 PyObject* make_ufunc(const OperatorDefinition& op);
 /// isthmus.operators, which makes operators of the frameworks from ours; NULL without an exception if the package is
@@ -104,9 +111,11 @@ void offer_to_torch(OperatorDefinition& op, PyObject* self);
 /// Registers the operator's kernels with torch for `key` ("CPU"). The operator and its batched form must be defined.
 /// False if this torch has no shims for it, an Error if it refuses.
 Result<bool> implement_in_torch(const OperatorDefinition& op, const char* key);
-/// Whether something in this thread records what torch does, so that the call must go through torch. May set an
-/// exception.
+/// Whether torch's dispatcher would do more with a call in this thread than run the kernel: a mode, a tracer, a
+/// transform of torch.func or autocast is at work. May set an exception.
 bool torch_must_see(OperatorDefinition& op, PyObject* self);
+/// Whether a class of torch's tensors leaves the calls to the dispatcher: torch.Tensor itself and torch.nn.Parameter.
+bool is_plain_torch_class(PyTypeObject* type);
 
 /// Takes over `stolen`, which is NULL if making it failed. False with a Python exception set.
 inline bool put(PyObject* dict, const char* key, PyObject* stolen) {

@@ -49,7 +49,8 @@ struct Loan {
 /// One eager call. Its borrows end with it. Functions that return bool are false with a Python exception set.
 class EagerCall {
 public:
-    EagerCall(OperatorDefinition& op, PyObject* self) noexcept : op_(op), self_(self), call_(op) {}
+    EagerCall(OperatorDefinition& op, PyObject* self, bool may_redirect) noexcept
+        : op_(op), self_(self), may_redirect_(may_redirect), call_(op) {}
 
     /// A new reference, or NULL with a Python exception set.
     PyObject* run(PyObject* const* args, Py_ssize_t positional, PyObject* kwnames) {
@@ -58,10 +59,12 @@ public:
             roll_back();
             return redirect_after_error();
         }
-        if (ISTHMUS_UNLIKELY(tracked_ || (framework_ == Framework::torch && torch_must_see(op_, self_)))) {
+        if (ISTHMUS_UNLIKELY(tracked_)) {
             const char* name = tracked_name();  // the loans know it until they are rolled back
             return redirect_or([&] { return explain_tracked(name); });
         }
+        if ((framework_ == Framework::torch || ISTHMUS_UNLIKELY(mixed_)) && ISTHMUS_UNLIKELY(is_seen_by_torch()))
+            return redirect_or([&] { return explain_seen(); }, "torch");
         if (PyErr_Occurred() != nullptr) return nullptr;
         if (ISTHMUS_UNLIKELY(op_.has_device()) && has_streams(device_.type)) {
             if (framework_ == Framework::jax) return redirect_or([&] { return explain_jax(); });
@@ -173,9 +176,26 @@ private:
             has_tensor_ = true;
             device_ = tensor->device();
             framework_ = framework_of_example(object);
+            first_type_ = Py_TYPE(object);
+        } else if (ISTHMUS_UNLIKELY(Py_TYPE(object) != first_type_)) {
+            mixed_ = true;
         }
         call_.set_tensor(op_.inputs[input].parameter, tensor->descriptor(), tensor->flags());
         return true;
+    }
+    /// Whether the call goes by torch's dispatcher.
+    bool is_seen_by_torch() {
+        if (ISTHMUS_UNLIKELY(mixed_)) return is_mixed_call_seen();
+        return may_redirect_ && (!is_plain_torch_class(first_type_) || torch_must_see(op_, self_));
+    }
+    ISTHMUS_NOINLINE bool is_mixed_call_seen() {
+        bool has_torch = false;
+        for (int i = 0; may_redirect_ && i < loans_.size(); ++i) {
+            if (framework_of_example(loans_[i].lender) != Framework::torch) continue;
+            has_torch = true;
+            if (!is_plain_torch_class(Py_TYPE(loans_[i].lender))) return true;
+        }
+        return has_torch && torch_must_see(op_, self_);
     }
     template <class T>
     bool load_scalar(int input, T& value) {
@@ -328,14 +348,21 @@ private:
         }
         return make_error(ErrorCode::requires_grad, {call_prefix(function(), name), why, otherwise});
     }
+    ISTHMUS_COLD Error explain_seen() const {
+        return make_error(ErrorCode::bad_argument,
+                          {function(),
+                           "(): torch has to see this call (a mode, a tracer, autocast or a subclass of "
+                           "torch.Tensor), and that needs the package isthmus, which is not installed"});
+    }
     /// Only JAX makes arrays on its devices: the call is made through XLA.
     ISTHMUS_COLD Error explain_jax() const {
         return make_error(ErrorCode::bad_device, {function(), "(): a call with arrays of JAX on ", device_,
                                                   " needs the package isthmus, which is not installed"});
     }
-    /// Makes the call through the framework's own machinery: a new reference, or NULL, without an exception if that
-    /// cannot make this call.
-    ISTHMUS_COLD PyObject* redirect() {
+    /// Makes the call through the framework's own machinery, of the named one if one is known to see it: a new
+    /// reference, or NULL, without an exception if that cannot make this call.
+    ISTHMUS_COLD PyObject* redirect(const char* framework = nullptr) {
+        if (!may_redirect_) return nullptr;
         Ref arguments(PyDict_New());
         for (int i = 0; arguments && i < op_.input_count; ++i)
             if (objects_[i] != nullptr &&
@@ -343,8 +370,8 @@ private:
                 return nullptr;
         Ref module(arguments ? operators_module() : nullptr);
         if (!module) return nullptr;
-        Ref result(PyObject_CallMethod(module.get(), "_redirect", "OOO", self_, arguments.get(),
-                                       out_ != nullptr ? out_ : Py_None));
+        Ref result(PyObject_CallMethod(module.get(), "_redirect", "OOOz", self_, arguments.get(),
+                                       out_ != nullptr ? out_ : Py_None, framework));
         return result.get() == Py_NotImplemented ? nullptr : result.release();
     }
     /// Called with an exception set: an argument that could not be borrowed may be one that its framework traces. If
@@ -365,21 +392,24 @@ private:
     }
     /// redirect() in place of the call; `explain` makes the error if that is not possible.
     template <class F>
-    ISTHMUS_COLD PyObject* redirect_or(F&& explain) {
+    ISTHMUS_COLD PyObject* redirect_or(F&& explain, const char* framework = nullptr) {
         roll_back();
-        PyObject* result = redirect();
+        PyObject* result = redirect(framework);
         if (result == nullptr && PyErr_Occurred() == nullptr) fail(explain());
         return result;
     }
 
     OperatorDefinition& op_;
     PyObject* self_;
+    const bool may_redirect_;
     OperatorCall call_;
     PyObject* objects_[max_parameters + 1];  ///< by input, and then the argument out=
     PyObject* out_ = nullptr;
     bool has_tensor_ = false;  ///< of the first tensor given are:
     Device device_ = Device::cpu();
     Framework framework_ = Framework::tensor;
+    PyTypeObject* first_type_;
+    bool mixed_ = false;            ///< a tensor given later is of another class
     bool tracked_ = false;          ///< by autograd: a gradient is to be recorded
     std::optional<Stream> stream_;  ///< the stream of a device function's work
     Slots<Loan, max_parameters> loans_;
@@ -389,9 +419,9 @@ private:
 }  // namespace
 
 PyObject* call_operator(OperatorDefinition& op, PyObject* self, PyObject* const* args, Py_ssize_t positional,
-                        PyObject* kwnames) {
+                        PyObject* kwnames, bool may_redirect) {
     return raising<PyObject*>(op.function.c_str(), nullptr,
-                              [&] { return EagerCall(op, self).run(args, positional, kwnames); });
+                              [&] { return EagerCall(op, self, may_redirect).run(args, positional, kwnames); });
 }
 
 }  // namespace detail

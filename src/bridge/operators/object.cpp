@@ -29,14 +29,14 @@ namespace {
 constexpr const char* parameter_kind_names[] = {"tensor",  "in_out", "out",    "number", "integer",
                                                 "boolean", "text",   "stream", "dtype"};
 
-/// (3, "n", None), or None if the sizes are free.
+/// (3, "n", "n+1", "c/(h*w)", None), or None if the sizes are free.
 PyObject* table_sizes(const Requirement& r) {
     if (r.size_count < 0) Py_RETURN_NONE;
     Ref tuple(PyTuple_New(r.size_count));
     for (int i = 0; tuple && i < r.size_count; ++i) {
         const SizeSpec& spec = r.sizes[i];
-        PyObject* item = !spec.name.empty()
-                             ? PyUnicode_FromStringAndSize(spec.name.data, static_cast<Py_ssize_t>(spec.name.size))
+        const std::string text = words_of_size(spec);
+        PyObject* item = !text.empty()      ? PyUnicode_FromString(text.c_str())
                          : spec.size == dyn ? Py_NewRef(Py_None)
                                             : PyLong_FromLongLong(spec.size);
         if (item == nullptr) return nullptr;
@@ -115,91 +115,14 @@ PyObject* operator_table(const OperatorDefinition& op) {
                          "writes", as_bool(op.writes_inputs), "inputs", inputs.get(), "outs", outs.get());
 }
 
-/// A tensor given by its dtype and sizes alone. The address is never read.
-struct AbstractTensor {
-    DLTensor t;
-    std::int64_t dims[2 * max_ndim];
-    bool is_symbolic = false;  ///< there are no strides for such sizes
-
-    bool read(PyObject* spec, const char* argument) {
-        const char* name = nullptr;
-        PyObject* sizes = nullptr;
-        if (!PyTuple_Check(spec) || !PyArg_ParseTuple(spec, "sO!", &name, &PyTuple_Type, &sizes)) return false;
-        DType dtype;
-        if (!DType::parse(name, dtype)) {
-            raise(ErrorCode::bad_dtype, ErrorKind::value,
-                  {argument_prefix(argument), "found dtype ", name, ", which is not one that DLPack 1.3 defines"});
-            return false;
-        }
-        const auto ndim = static_cast<int>(PyTuple_GET_SIZE(sizes));
-        if (ndim > max_ndim) return PyErr_Format(PyExc_ValueError, "%d dimensions", ndim) != nullptr;
-        for (int i = 0; i < ndim; ++i) dims[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(sizes, i));
-        if (PyErr_Occurred() != nullptr) return false;
-        is_symbolic = !layout::row_major(dims, ndim, dims + ndim);
-        for (int i = 0; is_symbolic && i < ndim; ++i) dims[ndim + i] = 1;
-        constexpr std::uintptr_t aligned_address = 4096;
-        t = DLTensor{reinterpret_cast<void*>(aligned_address), Device::cpu(), ndim, dtype, dims, dims + ndim, 0};
-        return true;
-    }
-};
-
-bool set_argument(OperatorCall& call, const OperatorInput& input, PyObject* spec, AbstractTensor& tensor) {
-    const OperatorDefinition& op = call.definition();
-    const ParameterFacts& facts = op.parameters()[input.parameter];
-    if (facts.is_tensor() && spec == Py_None && facts.optional) {
-        call.set_absent(input.parameter);
-    } else if (facts.is_tensor()) {
-        if (!tensor.read(spec, input.name.c_str())) {
-            if (PyErr_Occurred() == nullptr) raise_type(op.function.c_str(), input.name.c_str(), "a tensor", spec);
-            return false;
-        }
-        call.set_tensor(input.parameter, tensor.t, 0);
-        if (tensor.is_symbolic) call.set_symbolic();
-    } else if (facts.kind == ParameterKind::integer) {
-        call.value(input.parameter).integer = PyLong_Check(spec) ? PyLong_AsLongLong(spec) : 0;
-        return PyErr_Occurred() == nullptr;
-    } else if (facts.kind == ParameterKind::dtype && spec != Py_None) {
-        DType dtype;
-        if (!read_dtype(spec, dtype, op, input.name)) return false;
-        call.value(input.parameter).dtype = dtype;
-    }
-    return true;
-}
-
-/// The results of a call with tensors of these dtypes and sizes, [(dtype, sizes), …], or NULL with the exception that
-/// the call would raise. `arguments`: by input, (dtype, sizes) for a tensor, None for one that is not given, a number
-/// for a scalar.
-PyObject* infer_operator(const OperatorDefinition& op, PyObject* arguments, int batch_ndim) {
-    OperatorCall call(op, batch_ndim);
-    call.set_abstract();
-    AbstractTensor tensors[max_parameters];
-    Ref sequence(PySequence_Fast(arguments, "expected a sequence"));
-    if (!sequence) return nullptr;
-    if (PySequence_Fast_GET_SIZE(sequence.get()) != op.input_count)
-        return PyErr_Format(PyExc_ValueError, "%s(): expected %d arguments", op.function.c_str(), op.input_count);
-    for (int i = 0; i < op.input_count; ++i) {
-        const Ref item = sequence_item(sequence.get(), i);
-        if (!item || !set_argument(call, op.inputs[i], item.get(), tensors[i])) return nullptr;
-    }
-    if (auto chosen = call.choose(); !chosen) return set_python_error(chosen.error()), nullptr;
-    Ref results(PyList_New(0));
-    for (int i = 0; results && i < op.out_count; ++i) {
-        SizesList shape;
-        if (auto shaped = call.shape_of(i, shape); !shaped) return set_python_error(shaped.error()), nullptr;
-        Ref sizes(tuple_of(shape.data(), static_cast<int>(shape.size())));
-        Ref row(sizes ? Py_BuildValue("(sO)", call.dtype_of(i).name().c_str(), sizes.get()) : nullptr);
-        if (!row || PyList_Append(results.get(), row.get()) != 0) return nullptr;
-    }
-    return results.release();
-}
-
 struct OperatorObject {
     PyObject_HEAD vectorcallfunc call;
     OperatorDefinition* op;
     PyObject* dict;
     PyObject* weak_references;
-    PyObject* ufunc;   ///< NULL until somebody asks
-    PyObject* traced;  ///< the same
+    PyObject* ufunc;       ///< NULL until somebody asks
+    PyObject* traced;      ///< the same
+    PyObject* traced_out;  ///< the same
 };
 
 OperatorObject* as_operator(PyObject* self) noexcept { return reinterpret_cast<OperatorObject*>(self); }
@@ -211,11 +134,15 @@ PyObject* operator_vectorcall(PyObject* self, PyObject* const* args, std::size_t
 PyObject* operator_eager(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* kwnames) {
     return call_operator(definition_of(self), self, args, positional, kwnames);
 }
+/// For a kernel of a framework that is made in Python: the framework has seen the call.
+PyObject* operator_kernel(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* kwnames) {
+    return call_operator(definition_of(self), self, args, positional, kwnames, false);
+}
 PyObject* operator_infer(PyObject* self, PyObject* args) {
     PyObject* arguments = nullptr;
-    int batch_ndim = -1;
-    if (!PyArg_ParseTuple(args, "O|i", &arguments, &batch_ndim)) return nullptr;
-    return infer_operator(definition_of(self), arguments, batch_ndim);
+    int batch_ndim = -1, leaves_formulas = 0;
+    if (!PyArg_ParseTuple(args, "O|ip", &arguments, &batch_ndim, &leaves_formulas)) return nullptr;
+    return infer_operator(definition_of(self), arguments, batch_ndim, leaves_formulas != 0);
 }
 PyObject* operator_implement_torch(PyObject* self, PyObject* key) {
     const char* text = PyUnicode_AsUTF8(key);
@@ -269,13 +196,17 @@ bool is_called_by_name(PyTypeObject* type) {
     return call && PyFunction_Check(call.get()) && PyFunction_GetCode(call.get()) == code.get();
 }
 /// The object that torch.compile puts into its graph. Kept, because its guards read it again before each run.
-PyObject* operator_get_traced(PyObject* self, void*) {
-    OperatorObject* object = as_operator(self);
+PyObject* get_traced(PyObject* self, PyObject*& place, const char* maker) {
     if (is_called_by_name(Py_TYPE(self))) return PyObject_GetAttrString(self, "eager");
-    return kept_once(object->traced, [&]() -> PyObject* {
+    return kept_once(place, [&]() -> PyObject* {
         Ref module(PyImport_ImportModule("isthmus.operators"));
-        return module ? PyObject_CallMethod(module.get(), "_traced", "O", self) : nullptr;
+        return module ? PyObject_CallMethod(module.get(), maker, "O", self) : nullptr;
     });
+}
+PyObject* operator_get_traced(PyObject* self, void*) { return get_traced(self, as_operator(self)->traced, "_traced"); }
+/// The same for a call with out=.
+PyObject* operator_get_traced_out(PyObject* self, void*) {
+    return get_traced(self, as_operator(self)->traced_out, "_traced_out");
 }
 
 /// "a, b, k=2.0, *, out=None": made by a Python expression, since only the module inspect can make a Signature.
@@ -313,12 +244,14 @@ int operator_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(as_operator(self)->dict);
     Py_VISIT(as_operator(self)->ufunc);
     Py_VISIT(as_operator(self)->traced);
+    Py_VISIT(as_operator(self)->traced_out);
     return 0;
 }
 int operator_clear(PyObject* self) {
     Py_CLEAR(as_operator(self)->dict);
     Py_CLEAR(as_operator(self)->ufunc);
     Py_CLEAR(as_operator(self)->traced);
+    Py_CLEAR(as_operator(self)->traced_out);
     return 0;
 }
 void operator_dealloc(PyObject* self) {
@@ -336,7 +269,10 @@ void operator_dealloc(PyObject* self) {
 bool let_compilers_inline(PyTypeObject* type) {
     Ref names(PyDict_New());
     static const char* const source =
-        "def __call__(self, /, *args, **kwargs):\n    return self._traced(*args, **kwargs)\n";
+        "def __call__(self, /, *args, out=None, **kwargs):\n"
+        "    if out is None:\n"
+        "        return self._traced(*args, **kwargs)\n"
+        "    return self._traced_out(*args, out=out, **kwargs)\n";
     if (!names || PyDict_SetItemString(names.get(), "__builtins__", PyEval_GetBuiltins()) != 0) return false;
     if (!put(names.get(), "__name__", PyUnicode_FromString("isthmus.operators"))) return false;
     Ref done(PyRun_String(source, Py_file_input, names.get(), names.get()));
@@ -356,6 +292,8 @@ PyTypeObject* make_operator_type() {
     static PyMethodDef methods[] = {
         {"eager", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(operator_eager)),
          METH_FASTCALL | METH_KEYWORDS, "The call itself, whatever compiler is at work."},
+        {"_kernel", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(operator_kernel)),
+         METH_FASTCALL | METH_KEYWORDS, nullptr},
         {"__reduce__", operator_reduce, METH_NOARGS, nullptr},
         {"_infer", operator_infer, METH_VARARGS, nullptr},
         {"_implement_torch", operator_implement_torch, METH_O, nullptr},
@@ -372,6 +310,7 @@ PyTypeObject* make_operator_type() {
         {"_xla_target", operator_get_xla_target, nullptr, nullptr, nullptr},
         {"_xla_cuda_target", operator_get_xla_cuda_target, nullptr, nullptr, nullptr},
         {"_traced", operator_get_traced, nullptr, nullptr, nullptr},
+        {"_traced_out", operator_get_traced_out, nullptr, nullptr, nullptr},
         {}};
     static PyType_Slot type_slots[] = {
         {Py_tp_dealloc, reinterpret_cast<void*>(operator_dealloc)},
@@ -408,7 +347,7 @@ PyObject* make_operator_object(OperatorDefinition* op) {
     object->op = op;
     object->weak_references = nullptr;
     object->ufunc = nullptr;
-    object->traced = nullptr;
+    object->traced = object->traced_out = nullptr;
     object->dict = PyDict_New();
     PyObject_GC_Track(object);
     Ref self(reinterpret_cast<PyObject*>(object));

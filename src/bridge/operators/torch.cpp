@@ -8,6 +8,7 @@
 
 #include "../framework/torch/shims.h"
 #include "../results.h"
+#include "../runtime/names.h"
 
 ISTHMUS_BEGIN
 
@@ -59,21 +60,93 @@ ISTHMUS_COLD void offer_to_torch(OperatorDefinition& op, PyObject* self) {
     if (!done && is_interrupted()) store_shared(op.offered_to_torch, false);
 }
 
-/// c10::impl::dispatch_mode_enabled(): whether something in this thread records what torch does (FakeTensorMode,
-/// make_fx, a user's TorchDispatchMode). Without the symbol nothing is.
-static bool torch_is_recorded() noexcept {
-    using Function = bool (*)();
-    static const Function enabled = [] {
-        Function function = nullptr;
-        void* lib = find_library(ISTHMUS_LIBRARY("c10"));
-        if (lib != nullptr) find_symbol(lib, "_ZN3c104impl21dispatch_mode_enabledEv", function);
-        return function;
-    }();
-    return enabled != nullptr && enabled();
-}
+namespace {
+
+/// What libtorch tells of the dispatcher in this thread. The keys that it includes and excludes, beside those of the
+/// tensors, are two words of bits in c10 (impl::raw_local_dispatch_key_set), each of which is 0 by default, whatever
+/// the default is: one look for every mode, tracer, transform and autocast, in every version of torch.
+class TorchThread {
+public:
+    /// Whether the dispatcher would do more than run the kernel.
+    static bool acts() noexcept {
+        static const TorchThread torch;
+        static thread_local const std::uint64_t* words = nullptr;
+        if (ISTHMUS_UNLIKELY(words == nullptr)) words = torch.find_words();
+        if (ISTHMUS_UNLIKELY((words[0] | words[1]) != 0) && torch.has_acting_key(words)) return true;
+        return (torch.has_mode_ != nullptr && torch.has_mode_()) ||
+               (torch.has_function_mode_ != nullptr && torch.has_function_mode_());
+    }
+
+private:
+    TorchThread() noexcept {
+        void* core = find_library(ISTHMUS_LIBRARY("c10"));
+        void* cpu = find_library(ISTHMUS_LIBRARY("torch_cpu"));
+        if (cpu != nullptr) find_symbol(cpu, "_ZN2at4impl27torch_function_mode_enabledEv", has_function_mode_);
+        if (core == nullptr) return;
+        bool (*is_included)(std::uint64_t) = nullptr;
+        bool (*is_excluded)(std::uint64_t) = nullptr;
+        const bool tells =
+            can_find_thread_locals &&
+            find_symbol(core, "_ZN3c104impl31tls_is_dispatch_keyset_includedENS_14DispatchKeySetE", is_included) &&
+            find_symbol(core, "_ZN3c104impl31tls_is_dispatch_keyset_excludedENS_14DispatchKeySetE", is_excluded);
+        const std::uint64_t* words = tells ? find_words() : nothing;
+        if (words == nothing) {
+            find_symbol(core, "_ZN3c104impl21dispatch_mode_enabledEv", has_mode_);
+            return;
+        }
+        for (std::uint64_t bit = 1; bit != 0; bit <<= 1) {
+            if (is_included(bit)) included_ |= bit;
+            if (is_excluded(bit)) excluded_ |= bit;
+        }
+        included_ ^= words[0];
+        excluded_ ^= words[1];
+    }
+    /// Those of this thread, which last as long as it.
+    const std::uint64_t* find_words() const noexcept {
+        void* core = can_find_thread_locals ? find_library(ISTHMUS_LIBRARY("c10")) : nullptr;
+        const std::uint64_t* words = nullptr;
+        return core != nullptr && find_symbol(core, "_ZN3c104impl26raw_local_dispatch_key_setE", words) ? words
+                                                                                                        : nothing;
+    }
+    /// Inference mode and autograd's guards exclude keys, which takes nothing from a kernel: what counts is a key more,
+    /// or one that is no longer excluded (autocast).
+    bool has_acting_key(const std::uint64_t* words) const noexcept {
+        const std::uint64_t excluded = words[1] ^ excluded_;
+        return (words[0] & ~included_ & ~excluded) != 0 || (words[1] & excluded_) != 0;
+    }
+
+#if defined(__linux__)
+    static constexpr bool can_find_thread_locals = true;
+#else
+    static constexpr bool can_find_thread_locals = false;  // dlsym() finds them in glibc and musl
+#endif
+    static constexpr std::uint64_t nothing[2] = {};
+    bool (*has_mode_)() = nullptr;  ///< asked only if the words were not found
+    bool (*has_function_mode_)() = nullptr;
+    std::uint64_t included_ = 0, excluded_ = 0;  ///< by default
+};
+
+/// torch.nn.Parameter, once one has come; borrowed.
+ISTHMUS_STATE PerSession<PyTypeObject*> torch_parameter_class;
+
+}  // namespace
+
 bool torch_must_see(OperatorDefinition& op, PyObject* self) {
     if (ISTHMUS_UNLIKELY(!load_shared(op.offered_to_torch))) offer_to_torch(op, self);
-    return ISTHMUS_UNLIKELY(torch_is_recorded());
+    return ISTHMUS_UNLIKELY(TorchThread::acts());
+}
+static ISTHMUS_NOINLINE bool is_parameter_class(PyTypeObject* type) {
+    if (ISTHMUS_LIKELY(type == *torch_parameter_class)) return true;
+    const ClassName said(type);
+    if (said.module == "torch.nn.parameter" && said.name == "Parameter") {
+        if (start_session()) (void)torch_parameter_class.keep(type);
+        return true;
+    }
+    return said.module == "torch" && said.name == "Tensor";
+}
+bool is_plain_torch_class(PyTypeObject* type) {
+    return ISTHMUS_LIKELY(torch_shims.tensor_class != nullptr && type == *torch_shims.tensor_class) ||
+           is_parameter_class(type);
 }
 
 namespace {

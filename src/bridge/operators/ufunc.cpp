@@ -66,6 +66,10 @@ struct OperatorUfunc {
             const Requirement* r = op.parameters()[parameters[i]].requirement;
             if (r != nullptr && r->min_rank != r->max_rank)
                 refuse({"argument '", op.name_of(parameters[i]), "' is ", r->words, ", and expected is a fixed rank"});
+            for (int d = 0; r != nullptr && d < r->size_count; ++d)
+                if (r->sizes[d].more != 0)
+                    refuse({"the size ", words_of_size(r->sizes[d]), " of '", op.name_of(parameters[i]),
+                            "' is a formula"});
             for (int d = 0; r != nullptr && i >= op.input_count && d < r->size_count; ++d)
                 if (op.integer_named(r->sizes[d].name) >= 0)
                     refuse({"the size ", r->sizes[d].name, " is that of an integer argument"});

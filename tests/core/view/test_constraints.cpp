@@ -51,7 +51,9 @@ TEST(Constraints, WhatIsAWordForSizes) {
     static_assert(are_size_words("h w 3") && are_size_words(": n_2 :"));
     static_assert(is_size_word("123456789012345678") && !is_size_word("1234567890123456789"), "it would overflow");
     static_assert(!is_size_word("3d") && !is_size_word("a-b") && !is_size_word("?"));
-    static_assert(!are_size_words("h a-b 3") && !are_size_words("h w 3d"));
+    static_assert(!are_size_words("h a- 3") && !are_size_words("h w 3d"));
+    static_assert(are_size_words("h a-b 3") && are_size_words("k c/(h*w) 2*(h+1)-w"));
+    static_assert(!are_size_words("(n") && !are_size_words("n)") && !are_size_words("n**2") && !are_size_words("2n*k"));
     static_assert(read_size(":").size == dyn && read_size(":").name.empty(), "any size, and no name");
     static_assert(read_size("h").size == dyn && read_size("h").name == "h");
     static_assert(read_size("480").size == 480 && read_size("480").name.empty());

@@ -116,7 +116,69 @@ bool bind_optional(PyObject* m) {
            op<"parameters::add_and_keep", add_and_keep>(m, {"x", "y", "kept"});
 }
 
-int fill(PyObject* module) { return bind_packed(module) && bind_dtypes(module) && bind_optional(module) ? 0 : -1; }
+/// Sums of rows between borders: one row fewer than there are borders.
+template <class T>
+void segments(View<const T, 2, sizes<"m k">> x, View<const std::int64_t, 1, sizes<"n+1">> borders,
+              Out<T, 2, sizes<"n k">> y) {
+    for (std::int64_t i = 0; i < y.extent(0); ++i)
+        for (std::int64_t k = 0; k < y.extent(1); ++k) {
+            y(i, k) = 0;
+            for (std::int64_t r = borders(i); r < borders(i + 1); ++r) y(i, k) += x(r, k);
+        }
+}
+template <class T>
+void segments_gradient(View<const T, 2, sizes<"n k">> g, View<const T, 2, sizes<"m k">>,
+                       View<const std::int64_t, 1, sizes<"n+1">> borders, Out<T, 2, sizes<"m k">> dx) {
+    for (std::int64_t i = 0; i < dx.extent(0); ++i)
+        for (std::int64_t k = 0; k < dx.extent(1); ++k) dx(i, k) = 0;
+    for (std::int64_t i = 0; i < g.extent(0); ++i)
+        for (std::int64_t r = borders(i); r < borders(i + 1); ++r)
+            for (std::int64_t k = 0; k < g.extent(1); ++k) dx(r, k) = g(i, k);
+}
+/// Differences of neighbours, and all of them with both ends.
+void differences(View<const double, 1, sizes<"n">> x, Out<double, 1, sizes<"n-1">> y, Out<double, 1, sizes<"n+2">> z) {
+    for (std::int64_t i = 0; i + 1 < x.extent(0); ++i) y(i) = x(i + 1) - x(i);
+    for (std::int64_t i = 0; i < z.extent(0); ++i) z(i) = i > 0 && i <= x.extent(0) ? x(i - 1) : 0;
+}
+/// Channels become places, as in position-sensitive pooling.
+void unfold(View<const float, 2, sizes<"k c">> x, std::int64_t h, std::int64_t w,
+            Out<float, 4, sizes<"k c/(h*w) h w">> y) {
+    const std::int64_t step = h * w;
+    for (std::int64_t k = 0; k < x.extent(0); ++k)
+        for (std::int64_t c = 0; c < x.extent(1); ++c) y(k, c / step, c % step / w, c % w) = x(k, c);
+}
+/// The other way: the size of an argument is checked.
+void fold(View<const float, 1, sizes<"h*w">> x, View<const float, 1, sizes<"h">> rows,
+          View<const float, 1, sizes<"w">> columns, Out<float, 1, sizes<"2*h+w">> y) {
+    for (std::int64_t i = 0; i < y.extent(0); ++i)
+        y(i) = i < rows.extent(0)                       ? rows(i)
+               : i - rows.extent(0) < columns.extent(0) ? columns(i - rows.extent(0))
+                                                        : x(0);
+}
+void without_n(View<const float, 1, sizes<"m">>, Out<float, 1, sizes<"2*n">>) {}
+void of_no_n(View<const float, 1, sizes<"n*n">>, Out<float, 0>) {}
+
+/// Registrations that must fail, by name.
+PyObject* refuse(PyObject*, PyObject* which) {
+    const isthmus::Ref scratch(PyModule_New("scratch"));
+    const std::string_view name = PyUnicode_AsUTF8(which);
+    if (name == "result") return op<"bad::without_n", without_n>(scratch.get(), {"x"}), nullptr;
+    if (name == "argument") return op<"bad::of_no_n", of_no_n>(scratch.get(), {"x"}), nullptr;
+    Py_RETURN_NONE;
+}
+
+bool bind_formulas(PyObject* m) {
+    return op<"parameters::segments", segments<float>, segments<double>>(m, {"x", "borders"})
+               .gradient<segments_gradient<float>, segments_gradient<double>>() &&
+           op<"parameters::differences", differences>(m, {"x"}) &&
+           op<"parameters::unfold", unfold>(m, {"x", "h", "w"}) &&
+           op<"parameters::fold", fold>(m, {"x", "rows", "columns"});
+}
+
+PyMethodDef methods[] = {{"refuse", refuse, METH_O, nullptr}, {}};
+int fill(PyObject* module) {
+    return bind_packed(module) && bind_dtypes(module) && bind_optional(module) && bind_formulas(module) ? 0 : -1;
+}
 PyModuleDef_Slot slots[] = {
     {Py_mod_exec, reinterpret_cast<void*>(fill)},
 #if PY_VERSION_HEX >= 0x030D0000
@@ -124,7 +186,7 @@ PyModuleDef_Slot slots[] = {
 #endif
     {0, nullptr},
 };
-PyModuleDef definition{PyModuleDef_HEAD_INIT, "isthmus_operators_parameters_test_ext", nullptr, 0, nullptr, slots};
+PyModuleDef definition{PyModuleDef_HEAD_INIT, "isthmus_operators_parameters_test_ext", nullptr, 0, methods, slots};
 
 }  // namespace
 

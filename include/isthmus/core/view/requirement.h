@@ -18,12 +18,18 @@ inline constexpr int dynamic_rank = -1;
 namespace detail {
 
 /// The requirement for one dimension: a size, a name that stands for one size wherever it is written and how many more
-/// there are here than it stands for, or nothing.
+/// there are here than it stands for, or nothing. A formula is the name of a further SizeSpec, which stands `more`
+/// places behind this one.
 struct SizeSpec {
     std::int64_t size = dyn;
     TextRef name{};
     std::int64_t more = 0;
 };
+/// The formula of a size that an operator computes from others ("c/(h*w)"); empty for any other size.
+constexpr std::string_view formula_of(const SizeSpec& spec) {
+    if (spec.size != dyn || !spec.name.empty() || spec.more == 0) return {};
+    return (&spec)[spec.more].name;
+}
 
 enum class Order : std::uint8_t { any, c, f, inner };
 
@@ -34,6 +40,12 @@ inline constexpr int any_memory = 0;
 /// What a conversion takes if the argument does not fit: tensors, also lists and other objects, or tensors that differ
 /// in the order of their elements alone.
 enum class Converts : std::uint8_t { nothing, tensors, objects, orders };
+/// What a signature says of it, behind the view's words.
+constexpr std::string_view conversion_words(Converts converts) {
+    return converts == Converts::nothing  ? ""
+           : converts == Converts::orders ? ", row-major or copied"
+                                          : ", converted where it differs";
+}
 
 /// Everything that a view type asks of a tensor, as plain values: one checker and one explainer serve all view types.
 struct Requirement {
@@ -164,7 +176,9 @@ constexpr void add_shape_words(Words& words, const Requirement& r) {
     if (r.min_rank == r.max_rank) {
         for (int i = 0; i < r.min_rank; ++i) {
             if (i != 0) words.add(", ");
-            if (r.size_count < 0 || (r.sizes[i].size == dyn && r.sizes[i].name.empty()))
+            if (r.size_count >= 0 && !formula_of(r.sizes[i]).empty())
+                words.add(formula_of(r.sizes[i]));
+            else if (r.size_count < 0 || (r.sizes[i].size == dyn && r.sizes[i].name.empty()))
                 words.add(':');
             else if (r.sizes[i].name.empty())
                 words.add(r.sizes[i].size);
@@ -198,6 +212,12 @@ constexpr void add_shape_words(Words& words, const Requirement& r) {
         const std::string_view device = device_type_name(r.device_type == host_memory ? kDLCPU : r.device_type);
         words.add(device.empty() ? std::string_view("an unknown device") : device);
     }
+}
+
+constexpr bool has_formula(const Requirement& r) {
+    for (int i = 0; i < r.size_count; ++i)
+        if (!formula_of(r.sizes[i]).empty()) return true;
+    return false;
 }
 
 /// The values of the named sizes of one call so far.

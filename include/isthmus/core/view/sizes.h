@@ -68,10 +68,40 @@ constexpr bool is_size_word(std::string_view word) {
     return rest.empty() ||
            (rest.size() != word.size() && (rest[0] == '+' || rest[0] == '-') && is_number(rest.substr(1)));
 }
+constexpr bool take_formula(std::string_view& text);
+constexpr bool take_factor(std::string_view& text) {
+    if (!text.empty() && text.front() == '(') {
+        text.remove_prefix(1);
+        if (!take_formula(text) || text.empty()) return false;
+        text.remove_prefix(1);
+        return true;
+    }
+    const std::string_view word = text.substr(0, name_length(text));
+    text.remove_prefix(word.size());
+    return !word.empty() && (word[0] < '0' || word[0] > '9' || is_number(word));
+}
+/// Takes names and numbers with + - * / and parentheses off the front, up to the end or a ')'.
+constexpr bool take_formula(std::string_view& text) {
+    while (take_factor(text)) {
+        if (text.empty() || text.front() == ')') return true;
+        if (std::string_view("+-*/").find(text.front()) == std::string_view::npos) return false;
+        text.remove_prefix(1);
+    }
+    return false;
+}
+constexpr bool is_formula_word(std::string_view word) {
+    return !is_size_word(word) && take_formula(word) && word.empty();
+}
 constexpr bool are_size_words(std::string_view text) {
     for (std::string_view word = take_word(text); !word.empty(); word = take_word(text))
-        if (!is_size_word(word)) return false;
+        if (!is_size_word(word) && !is_formula_word(word)) return false;
     return true;
+}
+constexpr int count_formulas(std::string_view text) {
+    int count = 0;
+    for (std::string_view word = take_word(text); !word.empty(); word = take_word(text))
+        count += is_formula_word(word) ? 1 : 0;
+    return count;
 }
 constexpr SizeSpec read_size(std::string_view word) {
     if (word == ":") return {};
@@ -85,19 +115,30 @@ constexpr SizeSpec read_size(std::string_view word) {
 
 /// Sizes in words, one per dimension: a number, a name that stands for one size wherever the call writes it, a name and
 /// how many more or fewer ("n+1"), or ":" for any. `sizes<"h w 3">`; between arguments `sizes<"n d">` and `sizes<"m
-/// d">` share d.
+/// d">` share d. For an operator also a formula of names and numbers, with + - * / and parentheses and without spaces,
+/// whose names other arguments give: `sizes<"k c/(h*w) h w">`.
 template <detail::Literal text>
 struct sizes {
     static_assert(detail::are_size_words(text.view()),
-                  "isthmus: sizes are names, numbers, names and a number (\"n+1\") and ':' between spaces");
+                  "isthmus: sizes are names, numbers, names and a number (\"n+1\"), ':' and formulas (\"c/(h*w)\") "
+                  "between spaces");
     static constexpr int count = detail::count_words(text.view());  ///< number of dimensions
 
     /// For layers above: the words, parsed.
     struct Specs {
-        detail::SizeSpec of[static_cast<std::size_t>(count) + 1]{};
+        detail::SizeSpec of[static_cast<std::size_t>(count + 1 + detail::count_formulas(text.view()))]{};
         constexpr Specs() {
             std::string_view rest = text.view();
-            for (int i = 0; i < count; ++i) of[i] = detail::read_size(detail::take_word(rest));
+            int formula = count;
+            for (int i = 0; i < count; ++i) {
+                const std::string_view word = detail::take_word(rest);
+                if (detail::is_size_word(word)) {
+                    of[i] = detail::read_size(word);
+                } else {
+                    of[++formula].name = detail::TextRef::of(word);
+                    of[i].more = formula - i;
+                }
+            }
         }
     };
     /// For layers above: the words, parsed.

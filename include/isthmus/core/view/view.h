@@ -86,6 +86,7 @@ V view_of(const DLTensor& t) noexcept {
 template <class V>
 Result<V> make_view(const DLTensor& t, Flags flags, SizeNames* names = nullptr, const char* argument = nullptr) {
     constexpr const Requirement& r = V::requirement;
+    static_assert(!has_formula(r), "isthmus: a formula in sizes<> (\"c/(h*w)\") is for the parameters of an operator");
     if constexpr (r.size_count < 0) {
         if (ISTHMUS_LIKELY(meets(t, flags, r))) return V(t);
     } else {

@@ -13,10 +13,10 @@
 ISTHMUS_BEGIN
 
 /// A result of an operator: memory that the library makes, in the caller's framework, and that is not zeroed. A size is
-/// a number or a name, which an input's sizes or an integer argument gives: Out<float, 2, sizes<"n m">>. Without sizes
-/// it has those of the first tensor argument. Of a set of dtypes (Out<one_of<float, double>, 1>) it has the dtype of
-/// the first tensor argument of that set; Out<dtype_like<"x">, 1> has that of argument x. Valid for the length of the
-/// call, as a View is.
+/// a number or a name, which an input's sizes or an integer argument gives: Out<float, 2, sizes<"n m">>, or a formula
+/// of such names: sizes<"n-1 c/(h*w)">. Without sizes it has those of the first tensor argument. Of a set of dtypes
+/// (Out<one_of<float, double>, 1>) it has the dtype of the first tensor argument of that set; Out<dtype_like<"x">, 1>
+/// has that of argument x. Valid for the length of the call, as a View is.
 template <class T, int N, class... C>
 class Out : public View<T, N, C...> {
     static_assert(!std::is_const_v<T>, "isthmus: an Out is written, so its elements are not const");
@@ -140,23 +140,15 @@ struct OperatorParameter {
     static A get(const ParameterValue& value);
 };
 
-/// Frameworks get the sizes as numbers and names.
-constexpr bool has_plain_sizes(const Requirement& r) {
-    for (int i = 0; i < r.size_count; ++i)
-        if (r.sizes[i].more != 0) return false;
-    return true;
-}
 constexpr bool has_known_sizes(const Requirement& r) {
     for (int i = 0; i < r.size_count; ++i)
-        if (r.sizes[i].size == dyn && r.sizes[i].name.empty()) return false;
+        if (r.sizes[i].size == dyn && r.sizes[i].name.empty() && r.sizes[i].more == 0) return false;
     return true;
 }
 
 /// `V` is the view that `A` is or derives from.
 template <class A, class V, ParameterKind kind>
 struct TensorParameter {
-    static_assert(has_plain_sizes(V::requirement),
-                  "isthmus: an operator's sizes are names and numbers, without \"n+1\"");
     static constexpr ParameterFacts facts{kind, false, false, &V::requirement};
     static A get(const ParameterValue& value) noexcept { return view_of<V>(*value.tensor); }
     static bool is_given(const ParameterValue& value) noexcept
@@ -182,7 +174,7 @@ struct OperatorParameter<InOut<T, N, C...>>
 template <class T, int N, class... C>
 struct OperatorParameter<Out<T, N, C...>> : TensorParameter<Out<T, N, C...>, View<T, N, C...>, ParameterKind::out> {
     static_assert(has_known_sizes(View<T, N, C...>::requirement),
-                  "isthmus: each size of an Out is a number or a name, since the library makes it");
+                  "isthmus: each size of an Out is a number, a name or a formula, since the library makes it");
 };
 
 template <Literal argument, int N, class... C>
@@ -190,7 +182,7 @@ struct OperatorParameter<Out<dtype_like<argument>, N, C...>>
     : TensorParameter<Out<dtype_like<argument>, N, C...>, View<dtype_like<argument>, N, C...>, ParameterKind::out> {
     using V = View<dtype_like<argument>, N, C...>;
     static_assert(has_known_sizes(V::requirement),
-                  "isthmus: each size of an Out is a number or a name, since the library makes it");
+                  "isthmus: each size of an Out is a number, a name or a formula, since the library makes it");
     static constexpr LikeRequirement like{V::requirement, TextRef::of(argument.view())};
     static constexpr ParameterFacts facts{ParameterKind::out, false, true, &like.requirement};
 };
