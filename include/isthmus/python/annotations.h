@@ -48,8 +48,8 @@ private:
             }
         if (any_) words_.add(']');
     }
-    constexpr void each(int code, std::initializer_list<int> widths, std::string_view name) {
-        for (const int bits : widths) {
+    constexpr void each(int code, std::initializer_list<int> sizes, std::string_view name) {
+        for (const int bits : sizes) {
             if (!r_.takes({code, bits})) continue;
             next();
             words_.add(name);
