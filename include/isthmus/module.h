@@ -67,7 +67,7 @@ PyObject* make_result(const In& in, R&& result) {
         static_assert(!is_view<X>, "isthmus: a View does not own its memory; return a Tensor, or Argument::object()");
         static_assert(
             sizeof(X) == 0,
-            "isthmus: a function returns void, Tensor, Reply, As<framework>, DType, Device, a number, bool, text, "
+            "isthmus: a function returns void, Tensor, Reply, Made, As<framework>, DType, Device, a number, bool, text, "
             "PyObject*, or an optional, vector, map, pair or tuple of these");
         return nullptr;
     }
@@ -129,9 +129,9 @@ inline constexpr const char* unnamed_parameters[] = {"arg0",  "arg1",  "arg2",  
 
 /// Makes `module.name` of a C++ function. Its parameters are those of Arguments, by position or by name; an optional
 /// one may be left out. It returns void (None), a Tensor (in the framework of the call's first tensor argument), a
-/// Reply, a number, a bool, a text, a PyObject* (a new reference, or NULL with the exception set), or an optional,
-/// vector, map, variant, pair or tuple of these. An Error that it throws is raised as its Python exception, a
-/// std::exception as the builtin that fits.
+/// Reply, what Argument::make() made, a number, a bool, a text, a PyObject* (a new reference, or NULL with the
+/// exception set), or an optional, vector, map, variant, pair or tuple of these. An Error that it throws is raised as
+/// its Python exception, a std::exception as the builtin that fits.
 ///
 ///     isthmus::def<scale>(m, "scale", {"x", "k"}, "x times k, in place.");
 ///

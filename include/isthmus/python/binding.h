@@ -402,10 +402,8 @@ struct ArgumentLoader<Uncommitted<X>> {
 
 /// A result as a new reference; NULL with the exception set.
 PyObject* finish(Result<PyObject*> result) noexcept;
-/// A result for the caller; None for an empty Tensor, NULL with the exception set. `parent`, unless it is NULL, is kept
-/// with a tensor that is not known to keep its memory (reference_internal).
+/// As to_result() of a Reply, in one framework.
 PyObject* to_result(const Tensor& tensor, Framework framework = Framework::tensor, PyObject* parent = nullptr) noexcept;
-PyObject* to_result(const Reply& reply, PyObject* parent = nullptr) noexcept;
 /// A result of no stated framework. `like` is the first tensor argument of the call; NULL if it had none.
 PyObject* to_default_result(DefaultResult form, const Tensor& tensor, PyObject* like, PyObject* parent) noexcept;
 inline PyObject* to_default_result(const Tensor& tensor, PyObject* like, PyObject* parent = nullptr) noexcept {

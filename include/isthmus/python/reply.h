@@ -41,8 +41,9 @@ struct WrittenElement<View<T, N, C...>> {
 template <class W>
 using element_of = typename WrittenElement<W>::type;
 
-/// A new reference in the framework of the reply; NULL with the exception set.
-PyObject* to_result(const Reply& reply, PyObject* parent) noexcept;
+/// A result for the caller as a new reference; None for an empty Tensor, NULL with the exception set. `parent`, unless
+/// it is NULL, is kept with a tensor that is not known to keep its memory (reference_internal).
+PyObject* to_result(const Reply& reply, PyObject* parent = nullptr) noexcept;
 }  // namespace detail
 
 /// A result that the function fills and returns, in the framework of an argument, with the elements and sizes of the
@@ -73,8 +74,8 @@ public:
     /// As operator*.
     operator const V&() const noexcept { return view_; }
     /// An element: `out(i, j)` is `(*out)(i, j)`.
-    template <class... I>
-    decltype(auto) operator()(I... index) const {
+    template <class... Index>
+    decltype(auto) operator()(Index... index) const {
         return view_(index...);
     }
     /// The handle of its memory.
@@ -90,7 +91,7 @@ private:
 /// A new reference to the result; NULL with the exception set.
 template <class V>
 PyObject* result_to_py(const Made<V>& made) noexcept {
-    return detail::to_result(static_cast<const Reply&>(made), nullptr);
+    return detail::to_result(static_cast<const Reply&>(made));
 }
 
 ISTHMUS_END
