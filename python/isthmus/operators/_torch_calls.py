@@ -39,8 +39,8 @@ def _acts(op: Any, tensor: torch.Tensor) -> bool:
         # It has a key of its own, for which somebody may have registered a kernel.
         keys = torch._C._dispatch_keys(tensor) & torch._C._after_ADInplaceOrView_keyset
         key = keys.highestPriorityTypeId().name
-        return key.isidentifier() and torch._C._dispatch_has_kernel_for_dispatch_key(register(op).name, key)
-    return (
+        return key.isidentifier() and bool(torch._C._dispatch_has_kernel_for_dispatch_key(register(op).name, key))
+    return bool(
         tensor.is_meta
         or tensor.is_neg()
         or tensor.is_conj()

@@ -69,7 +69,7 @@ private:
             if (b.value == 0 || b.value == -1 || a.value % b.value != 0) return {FormulaState::fraction, 0};
             made.value = a.value / b.value;
         } else {
-            constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
+            constexpr std::int64_t least = (std::numeric_limits<std::int64_t>::min)();
             if (sign == '*')
                 too_large = ISTHMUS_MULTIPLY_OVERFLOWS(a.value, b.value, made.value);
             else if (sign == '-' && b.value == least)
