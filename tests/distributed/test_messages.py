@@ -174,6 +174,31 @@ def test_small_arrays_cost_what_they_cost_by_default(count: int):
     assert all(np.array_equal(a, b) and a.flags.writeable for a, b in zip(there, xs, strict=True))
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_an_array_goes_in_the_default_way_if_it_fits_into_a_pipe(order: Any):
+    """Its default takes less time than a hand-over; what does not fit would wait for the reader."""
+    x = np.array(np.arange(6_000.0).reshape(60, 100), order=order)  # 48 kB
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    with ours, theirs:
+        for several, most in ((1, 50_000), (2, 50_000), (30, 56_000)):
+            theirs.send([x + i for i in range(several)])
+            data = ours.recv_bytes()
+            assert 48_000 < len(data) < most
+            there = pickle.loads(data)
+            assert there[0].strides == x.strides
+            assert all(np.array_equal(y, x + i) and y.flags.writeable for i, y in enumerate(there))
+
+
+@pytest.mark.parametrize("dtype", ["float32", ">f4", "bool", "U3", "M8[s]", [("a", "i4"), ("b", "f8")]])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_small_arrays_keep_dtype_and_order(dtype: Any, order: Any):
+    x = np.zeros((3, 4), dtype, order)
+    there = through(x)
+    assert (there.dtype, there.shape, there.strides) == (x.dtype, x.shape, x.strides)
+    assert there.flags.writeable
+    assert np.array_equal(there, x)
+
+
 def test_what_nobody_sends_now_is_complete_in_itself():
     """dumps() of a user, who may store it, send it twice, or read it when this process is gone."""
     x = {"large": torch.arange(1e5), "array": np.arange(1e5), "again": torch.ones(3)}

@@ -100,15 +100,28 @@ def _tensor_over(array: Any) -> object:
         return array
 
 
-def _rebuild_small(head: Head, dtype: Any, shape: tuple[int, ...], data: bytes) -> object:
-    """A small row-major array: its elements are within the message."""
+def _rebuild_small(
+    head: Head, dtype: Any, shape: tuple[int, ...], data: bytes, order: Literal["C", "F"] = "C"
+) -> object:
+    """A small array, dense in this order: its elements are within the message."""
     import numpy
 
     count("inline")
-    array = numpy.ndarray(shape, dtype, bytearray(data))
+    array = numpy.ndarray(shape, dtype, bytearray(data), 0, None, order)
     if head[0] == WIRE and policy_of(head[1], head[2]) != "tensor":
         return array
     return _tensor_over(array) if _terms(head).as_tensor else array
+
+
+def _described_small(engine: str, x: Any) -> tuple[Any, ...]:
+    dtype, head, now = x.dtype, head_of(engine, x), message()
+    if now is not None and not now.has_arrays:
+        # A name is read in less time than a pickled dtype, and that in less time when it is met again.
+        now.has_arrays = True
+        dtype = dtype.str if dtype.isbuiltin == 1 else dtype
+    if x.flags.c_contiguous:
+        return _rebuild_small, (head, dtype, x.shape, x.tobytes())
+    return _rebuild_small, (head, dtype, x.shape, x.tobytes("F"), "F")
 
 
 # isthmus.Tensor itself, and what it knows to read.
@@ -296,10 +309,25 @@ def rebuild(head: Head, framework: str, arrived: Arrived, layout: tuple[Any, ...
     return FRAMEWORKS[framework].rebuild(arrived, Layout(*layout), told, _terms(head))
 
 
+def _fits(nbytes: int, most: int) -> bool:
+    now = message()
+    if now is None or nbytes <= INLINE:
+        return True
+    fits = now.inline + nbytes <= most
+    now.inline += nbytes if fits else 0
+    return fits
+
+
 def reducer(
-    engine: str, framework: Framework, pack: Pack, before: Callable[[Any], Any] | None, protocol: int
+    engine: str,
+    framework: Framework,
+    pack: Pack,
+    before: Callable[[Any], Any] | None,
+    protocol: int,
+    small: int = INLINE,
 ) -> Callable[[Any], Any]:
-    """The function that reduces a framework's tensors for a pickler; what it cannot send goes through `before`."""
+    """The function that reduces a framework's tensors for a pickler; what it cannot send goes through `before`. NumPy
+    arrays of up to `small` bytes are within the message, those of more than INLINE up to so many in all."""
 
     def reduce(x: Any) -> Any:
         described = describe(engine, framework, x, pack)
@@ -308,8 +336,8 @@ def reducer(
         return x.__reduce_ex__(protocol) if before is None else before(x)
 
     def reduce_numpy(x: Any) -> Any:
-        if 0 < x.nbytes <= INLINE and x.flags.c_contiguous and not x.dtype.hasobject:
-            return _rebuild_small, (head_of(engine, x), x.dtype, x.shape, x.tobytes())
+        if 0 < x.nbytes <= small and x.flags.forc and not x.dtype.hasobject and _fits(x.nbytes, small):
+            return _described_small(engine, x)
         return reduce(x)
 
     return reduce_numpy if framework.name == "numpy" else reduce

@@ -56,27 +56,38 @@ kinds: set[type] = set()
 
 
 class Message:
-    """One message while it is pickled."""
+    """One message while it is pickled. Most hold no tensor: what only those need is made when it is asked for."""
 
-    __slots__ = ("_plain", "_root", "_sender", "_sent_by", "heads", "on_failure", "storages", "views")
+    #: By id: what torch_tensors has seen of the tensors that the message holds; by address: what of each storage is in
+    #: it (pieces.Storage); what is called if it cannot be pickled.
+    views: dict[int, Any]
+    storages: dict[int, Any]
+    on_failure: list[Callable[[], None]]
+    #: See frameworks.head_of.
+    heads: tuple[Any, Any] | None = None
+    #: Bytes of arrays in it that would otherwise be handed over.
+    inline = 0
+    has_arrays = False
 
-    def __init__(self, root: object, sender: FrameType | None) -> None:
-        self._root, self._sender = root, sender
-        #: Called if the message cannot be pickled.
-        self.on_failure: list[Callable[[], None]] = []
-        #: By address: what of each storage is in the message.
-        self.storages: dict[int, Any] = {}  # of pieces.Storage
-        #: By id: what torch_tensors has seen of the tensors that the message holds.
-        self.views: dict[int, Any] = {}
-        self._plain: Any = False
-        self._sent_by: dict[str, bool] = {}
-        #: See frameworks.head_of.
-        self.heads: tuple[Any, Any] | None = None
+    def __init__(self, root: object, asked: FrameType | None) -> None:
+        """asked: the frame that has it pickled on behalf of who may send it; None if it is known that nobody does."""
+        self._root, self._asked = root, asked
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _MADE_LATE:
+            raise AttributeError(name)
+        made = self.__dict__[name] = _MADE_LATE[name](self)
+        return made
 
     @property
     def sends(self) -> bool:
         """Whether an engine sends it once, to one reader; otherwise it may be kept, and read more than once."""
         return self._sender is not None
+
+    def fail(self) -> None:
+        """It could not be pickled."""
+        for undo in self.__dict__.get("on_failure", ()):
+            undo()
 
     def connection(self) -> object:
         """The connection that it is sent through; None if that is not known."""
@@ -95,7 +106,7 @@ class Message:
             while frame is not None and not str(frame.f_globals.get("__name__")).startswith(modules):
                 frame = frame.f_back
             self._sent_by[modules] = frame is not None
-        return self._sent_by[modules]
+        return bool(self._sent_by[modules])
 
     def find(self, wanted: set[type], plain: bool = False) -> list[Any] | None:
         """The objects of exactly these types that the message holds in containers and attributes; with `plain`, in
@@ -121,10 +132,21 @@ class Message:
     def plain(self) -> set[int] | None:
         """The addresses of the tensors that are not parts of another object, which may need them as they are; None if
         the message holds too many things."""
-        if self._plain is False:
-            found = self.find(kinds, plain=True)
-            self._plain = None if found is None else set(map(id, found))
         return cast("set[int] | None", self._plain)
+
+    def _find_plain(self) -> set[int] | None:
+        found = self.find(kinds, plain=True)
+        return None if found is None else set(map(id, found))
+
+
+_MADE_LATE: dict[str, Callable[[Message], Any]] = {
+    "views": lambda _: {},
+    "storages": lambda _: {},
+    "on_failure": lambda _: [],
+    "_sender": lambda message: sender_of(message._asked),
+    "_sent_by": lambda _: {},
+    "_plain": Message._find_plain,
+}
 
 
 class _Thread(threading.local):
@@ -160,8 +182,15 @@ def watch(pickler: Any) -> Callable[[], None]:
     own = pickler.__dict__.get("dump")
 
     def dump(self: Any, x: object) -> Any:
-        with one(x, sender_of(sys._getframe(1))):
+        outer = _thread.message
+        now = _thread.message = Message(x, sys._getframe(1))
+        try:
             return before(self, x)
+        except BaseException:
+            now.fail()
+            raise
+        finally:
+            _thread.message = outer
 
     pickler.dump = dump
 
@@ -176,19 +205,15 @@ def watch(pickler: Any) -> Callable[[], None]:
     return undo
 
 
-class one:  # noqa: N801  # a function, but for its speed
-    """A message that is pickled in the block."""
-
-    __slots__ = ("_message", "_outer")
-
-    def __init__(self, root: object, sender: FrameType | None = None) -> None:
-        self._message = Message(root, sender)
-
-    def __enter__(self) -> None:
-        self._outer, _thread.message = _thread.message, self._message
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        _thread.message = self._outer
-        if kind is not None:
-            for undo in self._message.on_failure:
-                undo()
+@contextlib.contextmanager
+def one(root: object) -> Iterator[None]:
+    """A message that is pickled in the block, and that nobody sends on behalf of its user."""
+    outer = _thread.message
+    now = _thread.message = Message(root, None)
+    try:
+        yield
+    except BaseException:
+        now.fail()
+        raise
+    finally:
+        _thread.message = outer

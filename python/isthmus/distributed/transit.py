@@ -24,8 +24,8 @@ from .. import shared
 from .._isthmus import Error, Tensor
 from . import keeper, messages
 
-#: Smaller ones travel within the message: no more than a pipe takes before it blocks.
-INLINE = 1 << 15
+#: Smaller ones travel within the message; of NumPy's, whose default is faster, all that a pipe takes before it blocks.
+INLINE, INLINE_NUMPY = 1 << 15, 60 << 10
 
 # Seconds that a keeper may take to read what it is sent, or to answer.
 _PATIENCE = 30.0
