@@ -137,7 +137,7 @@ ISTHMUS_COLD inline PyTypeObject* make_tensor_class() {
         {0, nullptr},
     };
     PyType_Spec spec{"isthmus.Tensor", sizeof(TensorObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, type_slots};
-    Ref type(PyType_FromSpec(&spec));
+    Ref type(reinterpret_cast<PyObject*>(make_class(spec)));
     Ref api(PyCapsule_New(const_cast<DLPackExchangeAPI*>(exchange_table()), "dlpack_exchange_api", nullptr));
     if (!type || !api || PyObject_SetAttr(type.get(), interned().exchange_api, api.get()) != 0) return nullptr;
     return reinterpret_cast<PyTypeObject*>(type.release());

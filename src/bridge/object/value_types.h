@@ -287,7 +287,7 @@ ISTHMUS_COLD PyTypeObject* make_value_type(const char* name, const char* doc, Py
         {0, nullptr},
     };
     PyType_Spec spec{name, sizeof(ValueObject<Value>), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, type_slots};
-    return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+    return make_class(spec);
 }
 
 /// isthmus.DeviceType: an int, DLPack's number, that also compares with its name and prints as it. It has no hash: that
@@ -319,7 +319,7 @@ ISTHMUS_COLD inline PyTypeObject* make_device_type_class() {
     };
     PyType_Spec spec{"isthmus.DeviceType", 0, 0, Py_TPFLAGS_DEFAULT, type_slots};
     Ref bases(PyTuple_Pack(1, &PyLong_Type));
-    return bases ? reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases.get())) : nullptr;
+    return bases ? make_class(spec, bases.get()) : nullptr;
 }
 
 ISTHMUS_COLD inline PyTypeObject* make_dtype_class() {

@@ -7,6 +7,7 @@
 #include <isthmus/python/arguments.h>
 #include "../runtime/errors.h"
 #include "../runtime/lookups.h"
+#include "../runtime/names.h"
 
 ISTHMUS_BEGIN
 
@@ -327,7 +328,7 @@ PyTypeObject* make_operator_type() {
         "isthmus.Operator", sizeof(OperatorObject), 0,
         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
         type_slots};
-    auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+    PyTypeObject* type = make_class(spec);
     if (type != nullptr && !let_compilers_inline(type)) Py_CLEAR(type);
     return type;
 }

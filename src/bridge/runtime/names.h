@@ -134,6 +134,13 @@ ISTHMUS_COLD inline bool has_base_called(PyTypeObject* type, std::string_view qu
     });
 }
 
+/// A new class; NULL with a Python exception set, which CPython forgets if there is no memory for the name.
+inline PyTypeObject* make_class(PyType_Spec& spec, PyObject* bases = nullptr) {
+    auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases));
+    if (type == nullptr && PyErr_Occurred() == nullptr) PyErr_NoMemory();
+    return type;
+}
+
 inline PyTypeObject* as_type(const Ref& object) noexcept { return reinterpret_cast<PyTypeObject*>(object.get()); }
 
 /// A module imported so far; empty if sys.modules does not have it (not yet, or not any more).
