@@ -57,7 +57,8 @@ public:
     /// Returns when every block is done. Raises the first exception of the function.
     void close() {
         {
-            // The threads need the GIL to finish: who waits for them with it never ends.
+            // The threads need the GIL to finish: who waits for them with it never
+            // ends.
             const py::gil_scoped_release waiting;
             std::vector<std::thread> threads;
             {

@@ -212,7 +212,7 @@ struct Placed {
     std::int64_t start;
     isthmus::DType dtype;
     DLTensor over(unsigned char* memory) {
-        return {memory + start,  {kDLCPU, 0}, static_cast<int>(shape.size()), dtype, shape.data(), strides.data(), 0};
+        return {memory + start, {kDLCPU, 0}, static_cast<int>(shape.size()), dtype, shape.data(), strides.data(), 0};
     }
     std::set<std::int64_t> bytes() const {
         std::set<std::int64_t> all;

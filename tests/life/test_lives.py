@@ -77,9 +77,7 @@ def test_a_life_leaves_next_to_nothing(program: Path) -> None:
     """A life in which Isthmus was used leaves at most 2 kB more than one in which it was not."""
 
     def left(code: str) -> int:
-        lives, left = run(
-            program, 23, "last", code, LIVES_BYTES="1", PYTHONMALLOC="malloc", timeout=300
-        ).splitlines()
+        lives, left = run(program, 23, "last", code, LIVES_BYTES="1", PYTHONMALLOC="malloc", timeout=300).splitlines()
         assert lives == "23 lives"
         return int(left.split()[0])
 

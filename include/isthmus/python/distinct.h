@@ -17,9 +17,9 @@ inline constexpr bool is_argument = false;
 template <class V, Literal... names>
 inline constexpr bool is_argument<Argument<V, names...>> = true;
 
-/// Calls `f(name, tensor)` for each View, Tensor and Borrowed of an argument of a call: the argument itself, or those in
-/// a container (std::optional, a sequence, a mapping, a pair or tuple, std::variant, and those within one another) or in
-/// a struct, but not those of a struct in a struct, whose named sizes are its own.
+/// Calls `f(name, tensor)` for each View, Tensor and Borrowed of an argument of a call: the argument itself, or those
+/// in a container (std::optional, a sequence, a mapping, a pair or tuple, std::variant, and those within one another)
+/// or in a struct, but not those of a struct in a struct, whose named sizes are its own.
 template <class F, class X>
 void each_tensor(const char* name, const X& argument, F& f) {
     const auto each = [&]([[maybe_unused]] const auto&... part) { (each_tensor(name, part, f), ...); };
@@ -106,8 +106,8 @@ Result<void> check_distinct(const char* function, const char* const* names, cons
 ISTHMUS_END
 
 /// Where an argument is loaded without knowledge of the others.
-#define ISTHMUS_NOT_COMPARED                                                                                      \
-    "isthmus: a distinct view is compared with the other arguments of the call: bind the function with "          \
+#define ISTHMUS_NOT_COMPARED                                                                             \
+    "isthmus: a distinct view is compared with the other arguments of the call: bind the function with " \
     "isthmus::with_checked_sizes<\"f\", \"a\", …>(f) or isthmus::def<f>, as an argument itself, not in a container"
 
 #if defined(ISTHMUS_BACKEND)

@@ -103,7 +103,7 @@ private:
     const DLTensor& from_;
     const bool has_elements_;
     std::int64_t sizes_[max_ndim], strides_[max_ndim];  // of the first ndim_ dimensions; zeros in all cost 30 ns
-    std::int64_t first_ = 0;  ///< in elements, from the first one
+    std::int64_t first_ = 0;                            ///< in elements, from the first one
     int ndim_ = 0, next_ = 0;
 };
 

@@ -80,7 +80,8 @@ ISTHMUS_COLD inline BlockWords words_of_python(const Block* block, bool tracing)
 inline void tell_observers_of_python() noexcept { words_of_block.store(words_of_python); }
 
 /// The first extension makes it and stores it in the interpreter's dictionary. Its references end with that dictionary;
-/// the struct is never freed, since memory of C++ that is tracked outlives every interpreter. Part of the shared ABI (docs/abi.md): fields are only ever added at the end.
+/// the struct is never freed, since memory of C++ that is tracked outlives every interpreter. Part of the shared ABI
+/// (docs/abi.md): fields are only ever added at the end.
 struct SharedRuntime {
     std::uint32_t size;         ///< of this struct, as its maker knows it
     PyTypeObject* tensor;       ///< isthmus.Tensor; NULL, as the next three, until somebody makes one (make_types())

@@ -18,7 +18,8 @@ using Apart = View<float, 1, distinct>;
 inline void reversed_into(const Row& x, const Apart& out) {
     for (std::int64_t i = 0; i < out.size(); ++i) out(i) = x(x.size() - 1 - i);
 }
-inline std::int64_t any_rank(const View<const double, dynamic_rank>& x, const View<double, dynamic_rank, distinct>& out) {
+inline std::int64_t any_rank(const View<const double, dynamic_rank>& x,
+                             const View<double, dynamic_rank, distinct>& out) {
     return x.size() + out.size();
 }
 inline std::int64_t beside_all(const Tensor& kept, const std::vector<Row>& rows, const std::optional<Apart>& out,

@@ -240,8 +240,8 @@ bool start() {
 }  // namespace
 
 /// lives COUNT DROP CODE: runs the Python code in each life; what is kept goes "between" lives, "within" the next or
-/// the "fifth", by "threads" between lives, "last", or where the code calls drop(). Prints how many lives there were and
-/// how many bytes each one left behind, the first three aside.
+/// the "fifth", by "threads" between lives, "last", or where the code calls drop(). Prints how many lives there were
+/// and how many bytes each one left behind, the first three aside.
 int main(int argc, char** argv) {
     if (argc != 4) return 2;
     const int lives = std::atoi(argv[1]);
@@ -270,6 +270,7 @@ int main(int argc, char** argv) {
     drop_kept();
     if (any_touched() || with_objects != 0) return 6;
     std::printf("%d lives\n", ended);
-    if (std::getenv("LIVES_BYTES") != nullptr) std::printf("%zd bytes a life\n", static_cast<ssize_t>(left) / (lives - 3));
+    if (std::getenv("LIVES_BYTES") != nullptr)
+        std::printf("%zd bytes a life\n", static_cast<ssize_t>(left) / (lives - 3));
     return 0;
 }

@@ -4,8 +4,8 @@
 
 #include <isthmus/array_like.h>
 #include <isthmus/fields.h>
-#include <isthmus/python/overloads.h>
 #include <isthmus/python/distinct.h>
+#include <isthmus/python/overloads.h>
 #include <isthmus/python/value_arguments.h>
 #include <isthmus/records.h>
 #include <isthmus/tensor_protocol.h>
