@@ -183,7 +183,9 @@ public:
     /// The same number as T.
     constexpr T value() const noexcept { return value_; }
 
+    /// The number with the other sign.
     constexpr ImplicitFloat operator-() const noexcept { return -float(*this); }
+    /// Calculated in float and rounded once.
     constexpr ImplicitFloat& operator+=(float x) noexcept { return *this = float(*this) + x; }
     constexpr ImplicitFloat& operator-=(float x) noexcept { return *this = float(*this) - x; }
     constexpr ImplicitFloat& operator*=(float x) noexcept { return *this = float(*this) * x; }
@@ -222,21 +224,25 @@ using ImplicitResult = std::conditional_t<
     std::conditional_t<std::is_floating_point_v<B>, B, std::conditional_t<is_implicit_float<A>, A, B>>>;
 }  // namespace detail
 
+/// Of two, or of one and a number: calculated in float, or in a double beside one; rounded if it is an ImplicitFloat.
 template <class A, class B>
     requires detail::ImplicitPair<A, B>
 constexpr detail::ImplicitResult<A, B> operator+(A a, B b) noexcept {
     return detail::implicit_operand(a) + detail::implicit_operand(b);
 }
+/// As operator+.
 template <class A, class B>
     requires detail::ImplicitPair<A, B>
 constexpr detail::ImplicitResult<A, B> operator-(A a, B b) noexcept {
     return detail::implicit_operand(a) - detail::implicit_operand(b);
 }
+/// As operator+.
 template <class A, class B>
     requires detail::ImplicitPair<A, B>
 constexpr detail::ImplicitResult<A, B> operator*(A a, B b) noexcept {
     return detail::implicit_operand(a) * detail::implicit_operand(b);
 }
+/// As operator+.
 template <class A, class B>
     requires detail::ImplicitPair<A, B>
 constexpr detail::ImplicitResult<A, B> operator/(A a, B b) noexcept {
