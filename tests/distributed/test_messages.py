@@ -199,6 +199,11 @@ def test_small_arrays_keep_dtype_and_order(dtype: Any, order: Any):
     assert np.array_equal(there, x)
 
 
+def test_strides_of_one_element_are_kept_in_fortrans_order():
+    x = np.zeros((1, 16, 16)).transpose(2, 0, 1)
+    assert through(x).strides == x.strides
+
+
 def test_what_nobody_sends_now_is_complete_in_itself():
     """dumps() of a user, who may store it, send it twice, or read it when this process is gone."""
     x = {"large": torch.arange(1e5), "array": np.arange(1e5), "again": torch.ones(3)}

@@ -336,7 +336,9 @@ def reducer(
         return x.__reduce_ex__(protocol) if before is None else before(x)
 
     def reduce_numpy(x: Any) -> Any:
-        if 0 < x.nbytes <= small and x.flags.forc and not x.dtype.hasobject and _fits(x.nbytes, small):
+        # In Fortran's order the strides of a dimension of one element can be any.
+        dense = x.flags.c_contiguous or (x.flags.f_contiguous and 1 not in x.shape)
+        if 0 < x.nbytes <= small and dense and not x.dtype.hasobject and _fits(x.nbytes, small):
             return _described_small(engine, x)
         return reduce(x)
 
