@@ -181,6 +181,10 @@ PyObject* is_shared(PyObject*, PyObject* x) {
 bool read_kind(PyObject* object, shared::impl::Kind& kind) {
     const long number = PyLong_AsLong(object);
     if (number == -1 && PyErr_Occurred() != nullptr) return false;
+    if (number < 0 || number > static_cast<long>(shared::impl::Kind::tree)) {
+        PyErr_Format(PyExc_ValueError, "argument 'kind': expected a number from 0 to 2, got %ld", number);
+        return false;
+    }
     kind = static_cast<shared::impl::Kind>(number);
     return true;
 }

@@ -65,17 +65,17 @@ DLTensor memory_of(const V& tensor) noexcept {
     if constexpr (is_handle<V>) {
         return tensor.descriptor();
     } else {
-        DLTensor t{};
-        t.data = const_cast<void*>(static_cast<const void*>(tensor.data()));
-        t.device = Device::cpu();
+        DLTensor t{const_cast<void*>(static_cast<const void*>(tensor.data())),
+                   Device::cpu(),
+                   tensor.ndim(),
+                   DType(kDLUInt, 8, static_cast<std::uint16_t>(tensor.itemsize())),
+                   const_cast<std::int64_t*>(tensor.shape().data()),
+                   const_cast<std::int64_t*>(tensor.strides().data()),
+                   0};
         if constexpr (requires { tensor.byte_offset(); }) {
             t.device = tensor.device();
             t.byte_offset = tensor.byte_offset();
         }
-        t.ndim = tensor.ndim();
-        t.dtype = DType(kDLUInt, 8, static_cast<std::uint16_t>(tensor.itemsize()));
-        t.shape = const_cast<std::int64_t*>(tensor.shape().data());
-        t.strides = const_cast<std::int64_t*>(tensor.strides().data());
         return t;
     }
 }

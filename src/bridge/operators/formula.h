@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <limits>
 
 #include <isthmus/core/view/sizes.h>
 
@@ -69,7 +68,7 @@ private:
             if (b.value == 0 || b.value == -1 || a.value % b.value != 0) return {FormulaState::fraction, 0};
             made.value = a.value / b.value;
         } else {
-            constexpr std::int64_t least = (std::numeric_limits<std::int64_t>::min)();
+            constexpr std::int64_t least = INT64_MIN;
             if (sign == '*')
                 too_large = ISTHMUS_MULTIPLY_OVERFLOWS(a.value, b.value, made.value);
             else if (sign == '-' && b.value == least)

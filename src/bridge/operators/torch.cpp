@@ -162,7 +162,7 @@ public:
     ~TorchStack() {
         for (int i = 0; i < op_.input_count; ++i) drop(i);
         for (int i = 0; i < made_; ++i) torch_shims.delete_handle(results_[i]);
-        for (const TorchShims::Handle copy : copies_) torch_shims.delete_handle(copy);
+        for (TorchShims::Handle copy : copies_) torch_shims.delete_handle(copy);
     }
 
     void run() {

@@ -245,9 +245,9 @@ private:
     void move(int operand, char* at) noexcept {
         const int p = ufunc_.parameters[operand];
         const ParameterFacts& facts = op_.parameters()[p];
-        if (ISTHMUS_UNLIKELY(copies_[operand].has_value())) {
+        if (const std::optional<Tensor>& copy = copies_[operand]) {
             t_[operand].data = at;
-            return copy_elements(t_[operand], static_cast<char*>(copies_[operand]->data()));
+            return copy_elements(t_[operand], static_cast<char*>(copy->data()));
         }
         if (facts.is_tensor()) return call_.move_tensor(p, at);
         read_scalar(call_.value(p), facts.kind, scalar_dtype(facts.kind), at);
