@@ -213,6 +213,7 @@ int floor_of(const std::string& file) {
         {"include/isthmus/python/value_arguments.h", 13},
         {"include/isthmus/python/container_results.h", 13},
         {"include/isthmus/python/container_elements.h", 13},
+        {"include/isthmus/python/distinct.h", 13},
         {"include/isthmus/python/agreeing.h", 14},
         {"include/isthmus/python/arguments.h", 14},
         {"include/isthmus/python/call_arguments.h", 14},

@@ -14,12 +14,18 @@ namespace shared = isthmus::shared;
 
 namespace {
 
+/// Half of a pool's first segment: an eighth of this limit, beside which the rest is one more segment.
 constexpr std::int64_t half = 1 << 19;
+constexpr std::size_t limit = 16 * half;
+constexpr std::int64_t rest_of_limit = 14 * half;
 
-/// A sender whose pool is full with two tensors, a third party that has the first one's message, and a receiver.
+/// A sender whose pool is full, with two tensors in its first segment, a third party that has the first one's message, and a receiver.
 class ThirdParty : public testing::Test {
 protected:
-    ThirdParty() : first(pool.empty({half}, isthmus::uint8).value()), second(next()) {
+    ThirdParty()
+        : first(pool.empty({half}, isthmus::uint8).value()),
+          second(next()),
+          rest(pool.empty({rest_of_limit}, isthmus::uint8).value()) {
         test::Sockets own;
         EXPECT_TRUE(shared::send(own[0], first, Access::read_only));
         raw = test::take(own[1]);
@@ -48,9 +54,9 @@ protected:
         return static_cast<bool>(pool.empty({half}, isthmus::uint8));
     }
 
-    Pool pool{{.limit = 2 * half}};
+    Pool pool{{.limit = limit}};
     test::Sockets sockets;
-    Tensor first, second;
+    Tensor first, second, rest;
     test::Raw raw;
 };
 
@@ -152,8 +158,9 @@ TEST(Trust, TheWholeSegmentCanBeRead) {
 }
 
 TEST(Trust, LeasesCanBeHeldForeverAndALimitHolds) {
-    Pool pool({.limit = 2 * half});
+    Pool pool({.limit = limit});
     Tensor sent = pool.empty({4096}, isthmus::uint8).value();
+    const Tensor rest = pool.empty({rest_of_limit}, isthmus::uint8).value();
     test::Sockets sockets;
     ASSERT_TRUE(shared::send(sockets[0], sent, Access::read_only));
     const test::Raw raw = test::take(sockets[1]);
@@ -169,7 +176,7 @@ TEST(Trust, LeasesCanBeHeldForeverAndALimitHolds) {
     const auto late = pool.empty({half}, isthmus::uint8, Access::read_only, {.timeout_ms = 5});
     ASSERT_FALSE(late);
     EXPECT_EQ(late.error().code(), ErrorCode::timed_out);
-    EXPECT_LE(pool.stats().reserved, std::size_t{2 * half});
+    EXPECT_LE(pool.stats().reserved, limit);
 }
 
 TEST(Trust, AMessageThatStopsIsAnErrorInTime) {
