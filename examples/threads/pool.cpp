@@ -57,8 +57,7 @@ public:
     /// Returns when every block is done. Raises the first exception of the function.
     void close() {
         {
-            // The threads need the GIL to finish: who waits for them with it never
-            // ends.
+            // The threads need the GIL to finish, so do not wait with it.
             const py::gil_scoped_release waiting;
             std::vector<std::thread> threads;
             {

@@ -15,7 +15,7 @@ inline Result<void> send_message(int socket, const Tensor& tensor, Access access
     return unsupported();
 #else
     if (auto good = check_sendable(tensor, access); !good) return good;
-    if (auto kind = socket_kind(socket); !kind) return std::move(kind).error();
+    if (auto supported = socket_kind(socket); !supported) return std::move(supported).error();
     // Without elements any memory will do.
     const bool hollow = tensor.numel() == 0;
     Tensor stand_in;

@@ -438,7 +438,7 @@ def test_signatures_say_what_is_wanted(ext):
     assert f"tuple[{row}, {row}]" in ext.total_of_views.__doc__
     for optional in (ext.total_of_optional_argument, ext.own_optional, ext.count):
         assert optional.__doc__.count("| None") == 1
-    results = "list[isthmus.Tensor]" if "213" not in ext.__name__ else "Sequence[isthmus.Tensor]"
+    results = "list[isthmus.Tensor]" if "213" not in ext.__name__ else "collections.abc.Sequence[isthmus.Tensor]"
     assert f"-> {results}" in ext.own_vector_if.__doc__
 
 

@@ -30,6 +30,7 @@ RESULTS = {
     "DType": "DType",
     "Device": "Device",
     "FieldsReply": "FieldsReply<Csr>",
+    "Made": "Made<View<float, 1>>",
     "Records": "Records<Point>",
     "Reply": "Reply",
     "Result": "Result<Tensor>",
@@ -68,10 +69,10 @@ ENUMS = {"Access", "Copy", "ErrorCode", "ErrorKind", "Framework", "Undefined"}
 #: What stands in another type's angle brackets, or is made by the library and used on the spot.
 NO_VALUES = {
     "Allocator", "Channels", "FreeThreaded", "ReadMat", "RegisteredOperator", "Rows", "SizesList", "SmallFloat",
-    "aligned", "allow_grad", "any_dtype", "arg", "array_like", "c_contiguous", "complex_valued", "converted",
+    "aligned", "allow_grad", "any_dtype", "arg", "array_like", "c_contiguous", "complex_valued", "converted", "distinct",
     "dtype_like", "dtype_traits", "extents", "f_contiguous", "fields", "floating", "inner_contiguous", "integral",
     "no_grad", "on",
-    "on_any_device", "one_of", "rank_between", "sizes", "tensor_traits",
+    "on_any_device", "one_of", "packed", "rank_between", "sizes", "tensor_traits",
 }  # fmt: skip
 PRELUDE = """
 namespace tested {{

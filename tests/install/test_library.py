@@ -179,6 +179,11 @@ USES = {
         isthmus::Arguments<Rows> in("take", {"x"});
         return in.parse(values, count) ? PyFloat_FromDouble(in.get<0>()(0, 1)) : nullptr;
     }""",
+    "tensor_protocol.h": """bool use() { return true; }
+    isthmus::Tensor tensor_of(PyObject*) { return isthmus::Tensor::own(std::vector<float>{1, 2}); }
+    PyObject* take(PyObject*, PyObject* const* values, Py_ssize_t) {
+        return isthmus::tensor_protocol<tensor_of>(values[0]) ? Py_NewRef(values[0]) : nullptr;
+    }""",
     "visit.h": """bool use() {
         const auto t = isthmus::Tensor::own(std::vector<double>{1, 2});
         const auto view = t.view<isthmus::floating, 1>().value();
@@ -282,6 +287,7 @@ namespace {
 ASKED = {
     "converted.h": "linked.take(np.array([1.5])) == 1.5",
     "array_like.h": "linked.take([(1, 2.5)]) == 2.5",
+    "tensor_protocol.h": "np.asarray(linked.take(type('Grid', (), {}))()).tolist() == [1, 2]",
     "python/arguments.h": "type(linked.take(np.ones(3, 'f4'), None, 'a')) is np.ndarray",
     "fields.h": "linked.take({'a': np.ones(1), 'b': np.ones(2)})['b'].shape == (2,)",
     "records.h": "linked.take(np.array([(1, 2, b'ab')], 'f4,f4,S4').astype([('x', 'f4'), ('y', 'f4'), ('name', 'S4')])"

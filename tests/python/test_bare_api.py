@@ -25,9 +25,9 @@ def test_dtypes_and_devices():
 
 
 def test_a_result_of_nothing():
-    assert ext.nothing(True) is None
+    assert ext.result_of_nothing(True) is None
     with pytest.raises(BufferError, match="not this time"):
-        ext.nothing(False)
+        ext.result_of_nothing(False)
 
 
 def test_containers():
@@ -66,9 +66,9 @@ def test_keys_name_the_elements_of_a_mapping():
 def test_a_capsule_is_whole_when_another_argument_misfits():
     capsule = ROW.__dlpack__()
     with pytest.raises(TypeError, match="argument 'sure': expected True or False"):
-        ext.kept([capsule], "no")
+        ext.batch_back([capsule], "no")
     assert capsules.is_whole(capsule)
-    ext.kept([capsule], True)
+    ext.batch_back([capsule], True)
     assert not capsules.is_whole(capsule)
 
 

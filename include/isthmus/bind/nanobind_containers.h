@@ -15,7 +15,8 @@ NAMESPACE_BEGIN(detail)
 template <class X>
 struct isthmus_held_caster : isthmus_no_caster<X> {
     static_assert(sizeof(X*) == 0,
-                  "isthmus: with nanobind before 3.1 include <isthmus/nanobind_stl.h> for a pair or tuple of tensors");
+                  "isthmus: with nanobind before 3.1 include <isthmus/nanobind_stl.h> for a pair or tuple of views or "
+                  "tensors");
 };
 template <class A, class B>
     requires(isthmus::detail::carries_ours<A> || isthmus::detail::carries_ours<B>)

@@ -20,7 +20,7 @@ using Row = View<const float, 1>;
 
 isthmus::DType dtype_back(isthmus::DType dtype, std::optional<isthmus::Device>) { return dtype; }
 isthmus::Device device_back(isthmus::Device device) { return device; }
-isthmus::Result<void> nothing(bool works) {
+isthmus::Result<void> result_of_nothing(bool works) {
     if (!works) return isthmus::Error(isthmus::ErrorCode::read_only, "not this time");
     return {};
 }
@@ -39,7 +39,7 @@ double total_by_name(const std::map<std::string, Row>& batch) {
     for (const auto& [name, row] : batch) sum += total(row);
     return sum;
 }
-std::vector<isthmus::Tensor> kept(std::vector<isthmus::Tensor> batch, bool) { return batch; }
+std::vector<isthmus::Tensor> batch_back(std::vector<isthmus::Tensor> batch, bool) { return batch; }
 std::map<std::string, isthmus::Tensor> named(isthmus::Tensor x) { return {{"x", x}}; }
 
 const std::vector<isthmus::Tensor>& of_the_module() {
@@ -65,10 +65,10 @@ bool add_bare(PyObject* module) {
     using namespace bare;
     isthmus::def<dtype_back>(module, "dtype_back", {"dtype", "device"});
     isthmus::def<device_back>(module, "device_back", {"device"});
-    isthmus::def<nothing>(module, "nothing", {"works"});
+    isthmus::def<result_of_nothing>(module, "result_of_nothing", {"works"});
     isthmus::def<total_of>(module, "total_of", {"batch", "factor"});
     isthmus::def<total_by_name>(module, "total_by_name", {"batch"});
-    isthmus::def<kept>(module, "kept", {"batch", "sure"});
+    isthmus::def<batch_back>(module, "batch_back", {"batch", "sure"});
     isthmus::def<named>(module, "named", {"x"});
     isthmus::def<of_the_module>(module, "of_the_module");
     isthmus::def<made_a_tensor>(module, "made_a_tensor", {"type"});
