@@ -307,11 +307,13 @@ struct type_caster<S> : isthmus_argument_caster<S, isthmus_view_name<S>> {
         return result_to_py(isthmus::FieldsReply<S>{fields});
     }
 };
-/// A result that says what it becomes: of isthmus/fields.h or isthmus/records.h.
+template <class X>
+struct isthmus_no_caster;  // of isthmus/bind/nanobind_values.h: it holds no value
+/// A result that says what it becomes: of isthmus/fields.h, isthmus/records.h or Argument::make().
 template <class X>
     requires requires { X::isthmus_annotation; }
-struct type_caster<X> {
-    NB_TYPE_CASTER(X, const_name(X::isthmus_annotation))
+struct type_caster<X> : isthmus_no_caster<X> {
+    static constexpr auto Name = const_name(X::isthmus_annotation);
 
     ISTHMUS_NO_ARGUMENT(from_python)
     static handle from_cpp(const X& result, rv_policy, cleanup_list*) noexcept { return result_to_py(result); }

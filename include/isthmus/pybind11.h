@@ -65,9 +65,15 @@ struct PybindValue {
 
     Value value;
 };
-/// The same of what is a result alone.
+/// The same of what is a result alone, and need not have a value before there is one.
 template <class Value>
-struct PybindResult : PybindValue<Value> {
+struct PybindResult {
+    template <class U>
+    using cast_op_type = pybind11::detail::movable_cast_op_type<U>;
+    operator Value*();
+    operator Value&();
+    operator Value&&() &&;
+
     ISTHMUS_NO_ARGUMENT(load)
 };
 
@@ -294,7 +300,7 @@ struct type_caster<S> : isthmus::detail::PybindArgument<S> {
         return isthmus::detail::made(result_to_py(isthmus::FieldsReply<S>{fields}));
     }
 };
-/// A result that says what it becomes: of isthmus/fields.h or isthmus/records.h.
+/// A result that says what it becomes: of isthmus/fields.h, isthmus/records.h or Argument::make().
 template <class X>
     requires requires { X::isthmus_annotation; }
 struct type_caster<X> : isthmus::detail::PybindResult<X> {

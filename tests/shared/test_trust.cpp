@@ -19,7 +19,8 @@ constexpr std::int64_t half = 1 << 19;
 constexpr std::size_t limit = 16 * half;
 constexpr std::int64_t rest_of_limit = 14 * half;
 
-/// A sender whose pool is full, with two tensors in its first segment, a third party that has the first one's message, and a receiver.
+/// A sender whose pool is full, with two tensors in its first segment, a third party that has the first one's message,
+/// and a receiver.
 class ThirdParty : public testing::Test {
 protected:
     ThirdParty()

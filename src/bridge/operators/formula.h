@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-
 #include <isthmus/core/view/sizes.h>
 
 ISTHMUS_BEGIN
