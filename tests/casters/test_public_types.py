@@ -70,9 +70,8 @@ ENUMS = {"Access", "Copy", "ErrorCode", "ErrorKind", "Framework", "Undefined"}
 NO_VALUES = {
     "Allocator", "Channels", "FreeThreaded", "ReadMat", "RegisteredOperator", "Rows", "SizesList", "SmallFloat",
     "aligned", "allow_grad", "any_dtype", "arg", "array_like", "c_contiguous", "complex_valued", "converted",
-    "distinct", "dtype_like", "dtype_traits", "extents", "f_contiguous", "fields", "floating", "inner_contiguous", "integral",
-    "no_grad", "on",
-    "on_any_device", "one_of", "packed", "rank_between", "sizes", "tensor_traits",
+    "distinct", "dtype_like", "dtype_traits", "extents", "f_contiguous", "fields", "floating", "inner_contiguous",
+    "integral", "no_grad", "on", "on_any_device", "one_of", "packed", "rank_between", "sizes", "tensor_traits",
 }  # fmt: skip
 PRELUDE = """
 namespace tested {{
