@@ -14,6 +14,7 @@
 #include "bridge/operators/definition.cpp"
 #include "bridge/operators/dtypes.cpp"
 #include "bridge/operators/eager.cpp"
+#include "bridge/operators/gradient.cpp"
 #include "bridge/operators/infer.cpp"
 #include "bridge/operators/jax.cpp"
 #include "bridge/operators/object.cpp"

@@ -46,11 +46,26 @@ public:
         : OperatorRegistration(detail::OperatorOf<name, f...>::functions, module, sets_error, inputs, options) {}
 
     /// `g(gradients of the results…, inputs…, Outs…)` has one Out for each floating-point input, in their order, with
-    /// its sizes. Of an overload set it is one too. Throws Error (bare API: sets the Python exception) if it does not
-    /// fit.
+    /// its sizes; `options` name other inputs and Outs. A std::optional<Out> is absent in a call that does not want that
+    /// gradient. Of an overload set it is one too. A second call names the gradient of the first one's function. Throws
+    /// Error (bare API: sets the Python exception) if it does not fit.
     template <auto... g>
-    RegisteredOperator& gradient() {
-        this->add_gradient(detail::OperatorOf<name, g...>::functions);
+    RegisteredOperator& gradient(const GradientOptions& options = {}) {
+        this->extend({.functions = &detail::OperatorOf<name, g...>::functions, .options = options});
+        return *this;
+    }
+    /// The gradient is another operator, by its name: .gradient<"scatter::gather">({.takes = {"grad_out", "index"}}).
+    /// It must be registered when a framework first asks for the gradient.
+    template <detail::Literal other>
+    RegisteredOperator& gradient(const GradientOptions& options = {}) {
+        this->extend({.named = other.text, .options = options});
+        return *this;
+    }
+
+    /// Under torch.autocast the floating-point arguments have this dtype, as those of torch's own operations that need
+    /// it (float32), or gain by it (float16, bfloat16).
+    RegisteredOperator& autocast(DType dtype) {
+        this->extend({.kind = detail::OperatorExtension::Kind::autocast, .dtype = dtype});
         return *this;
     }
 

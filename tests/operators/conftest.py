@@ -38,6 +38,12 @@ def parameters():
     return importlib.import_module("isthmus_operators_parameters_test_ext")
 
 
+@pytest.fixture
+def gradients():
+    """Operators whose gradients say what they take."""
+    return importlib.import_module("isthmus_operators_gradients_test_ext")
+
+
 def registered_torch():
     """torch, which knows all operators."""
     torch = pytest.importorskip("torch")
@@ -58,6 +64,12 @@ def torch_kinds(kinds):
 def torch_parameters(parameters):
     """The same as torch knows them: torch.ops.parameters."""
     return registered_torch().ops.parameters
+
+
+@pytest.fixture
+def torch_gradients(gradients):
+    """The same as torch knows them: torch.ops.gradients."""
+    return registered_torch().ops.gradients
 
 
 @pytest.fixture

@@ -350,7 +350,9 @@
     M(153, add_gradient, void, detail::OperatorRegistration, add_gradient, \
       (const OperatorFunctions& functions), (functions), , false) \
     M(154, add_device, void, detail::OperatorRegistration, add_device, \
-      (const OverloadFacts* overloads, int count, bool of_gradient), (overloads, count, of_gradient), , false)
+      (const OverloadFacts* overloads, int count, bool of_gradient), (overloads, count, of_gradient), , false) \
+    M(215, extend_operator, void, detail::OperatorRegistration, extend, \
+      (const OperatorExtension& more), (more), , false)
 
 #define ISTHMUS_BACKEND_RECORDS(F, M, T, X) \
     F(199, borrow_numpy_as, Result<Borrowed>, detail::borrow_numpy_as, (PyObject* object, const NumpyType& type, \
@@ -383,4 +385,4 @@
 // clang-format on
 
 /// How many rows there are.
-#define ISTHMUS_BACKEND_COUNT 215
+#define ISTHMUS_BACKEND_COUNT 216

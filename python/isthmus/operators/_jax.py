@@ -4,7 +4,7 @@ grad."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,7 +13,7 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
 from .._isthmus import TensorValueError
-from ._registry import KnownOperator, Registry, handed_over
+from ._registry import ARRAYS, KnownOperator, Registry, handed_over
 from ._sizes import infer, names_of
 
 
@@ -50,9 +50,16 @@ class JaxOperator(KnownOperator):
         if self.table["cuda"]:
             jax.ffi.register_ffi_target(self.name, op._xla_cuda_target, platform="CUDA")
         gradient = op._gradient
-        self.gradient = JaxOperator(gradient) if gradient is not None else None
+        self._gradient = JaxOperator(gradient) if gradient is not None else None
         self.widened = [_widened(row) for row in self.inputs]
         self.is_wide = any(self.widened) or any(_WIDE.intersection(row["dtypes"]) for row in self.outs)
+
+    @property
+    def gradient(self) -> JaxOperator:
+        """That of an operator whose plan is not None."""
+        if self._gradient is None:
+            self._gradient = register(self.named_gradient())
+        return self._gradient
 
     def missing(self, row: dict[str, Any]) -> Any:
         if "default" not in row and not row["optional"]:
@@ -65,7 +72,8 @@ class JaxOperator(KnownOperator):
         values = [self.array(row, value) for row, value in zip(self.inputs, values, strict=True)]
         static = [self.static(row, value) for row, value in zip(self.inputs, values, strict=True)]
         said = [value if fixed is None else fixed[0] for fixed, value in zip(static, values, strict=True)]
-        self.check(said)
+        if self.plan is None:
+            self.check(said)
         places = [i for i, fixed in enumerate(static) if fixed is None]
 
         def run(*operands: Any) -> tuple[Any, ...]:
@@ -78,34 +86,13 @@ class JaxOperator(KnownOperator):
                     "read-only; expected writable memory"
                 )
         operands = [jnp.asarray(values[i]) for i in places]
-        if self.gradient is None:
-            return run(*operands)
-        function = jax.custom_vjp(run)
-
-        def forward(*primals: Any) -> Any:
-            for place, operand in zip(places, primals, strict=True):
-                if operand.perturbed and self.inputs[place]["kind"] == "number":
-                    self.refuse_differentiated(self.inputs[place]["name"])
-            operands = tuple(operand.value for operand in primals)
-            return function(*operands), operands
-
-        def backward(operands: Sequence[Any], gradients: Sequence[Any]) -> tuple[Any, ...]:
-            return self.backward(self.filled(said, places, operands), places, gradients)
-
-        function.defvjp(forward, backward, symbolic_zeros=True)
-        return function(*operands)  # type: ignore[no-any-return]
+        return Differentiated(self, said, places, run)(operands) if self.plan is not None else run(*operands)
 
     def array(self, row: dict[str, Any], value: Any) -> Any:
         """A tensor of another framework as an array of JAX, in place. Raises isthmus.Error with the argument's name."""
-        if row["kind"] not in ("tensor", "in_out") or value is None or isinstance(value, (jax.Array, np.ndarray)):
+        if row["kind"] not in ARRAYS or value is None or isinstance(value, (jax.Array, np.ndarray)):
             return value
         return handed_over(self, row, value, "jax")
-
-    def refuse_differentiated(self, name: str) -> None:
-        raise NotImplementedError(
-            f"{self.function}(): argument {name!r}: it is differentiated, and an operator has gradients of its "
-            f"tensors alone; expected jax.lax.stop_gradient({name}), or a tensor argument"
-        )
 
     @staticmethod
     def filled(said: Sequence[Any], places: Sequence[int], operands: Sequence[Any]) -> list[Any]:
@@ -119,7 +106,7 @@ class JaxOperator(KnownOperator):
         kind = row["kind"]
         if value is None and row["optional"]:
             return (None,)
-        if kind in ("tensor", "in_out"):
+        if kind in ARRAYS:
             return None
         if kind == "dtype":
             return (self.named_dtype(row, value),)
@@ -163,7 +150,7 @@ class JaxOperator(KnownOperator):
         """The results' dtypes and sizes. Raises what an eager call would raise."""
         said = []
         for row, value in zip(self.inputs, values, strict=True):
-            is_array = row["kind"] in ("tensor", "in_out") and hasattr(value, "shape") and hasattr(value, "dtype")
+            is_array = row["kind"] in ARRAYS and hasattr(value, "shape") and hasattr(value, "dtype")
             if row["kind"] == "integer" and isinstance(value, jax.core.Tracer):
                 self.refuse_traced_size(row["name"])
             said.append((self.dtype_name(row, value), tuple(value.shape)) if is_array else value)
@@ -201,7 +188,7 @@ class JaxOperator(KnownOperator):
         ]
         attributes: dict[str, Any] = {"how": "".join(self.letter(i, places, v) for i, v in enumerate(values))}
         for i, (row, value) in enumerate(zip(self.inputs, values, strict=True)):
-            if i not in places and row["kind"] not in ("tensor", "in_out") and value is not None:
+            if i not in places and row["kind"] not in ARRAYS and value is not None:
                 attributes[f"p{i}"] = _ATTRIBUTES[row["kind"]](value)
         if operands:
             attributes["rank"] = np.int64(operands[0].ndim - lead)
@@ -220,30 +207,103 @@ class JaxOperator(KnownOperator):
 
     def letter(self, place: int, places: Sequence[int], value: Any) -> str:
         if place in places:
-            return "t" if self.inputs[place]["kind"] in ("tensor", "in_out") else "s"
+            return "t" if self.inputs[place]["kind"] in ARRAYS else "s"
         return "n" if value is None else "a"
 
-    def backward(self, values: Sequence[Any], places: Sequence[int], gradients: Sequence[Any]) -> tuple[Any, ...]:
+
+class Differentiated:
+    """One call of an operator that has a gradient, as a function of its operands that JAX can differentiate."""
+
+    def __init__(
+        self, known: JaxOperator, said: Sequence[Any], places: Sequence[int], run: Callable[..., tuple[Any, ...]]
+    ) -> None:
+        assert known.plan is not None
+        self.known, self.plan, self.said, self.places = known, known.plan, said, places
+        self.results = known.check(said)
+        self.function = jax.custom_vjp(run)
+        self.function.defvjp(self.forward, self.backward, symbolic_zeros=True)
+
+    def __call__(self, operands: Sequence[Any]) -> Any:
+        return self.function(*operands)
+
+    def forward(self, *primals: Any) -> Any:
+        inputs = self.known.inputs
+        for place, operand in zip(self.places, primals, strict=True):
+            if operand.perturbed and inputs[place]["kind"] == "number":
+                self.refuse(inputs[place]["name"])
+        operands = tuple(operand.value for operand in primals)
+        results = self.function(*operands)
+        values = self.known.filled(self.said, self.places, operands)
+        kept = [self.kept(kind, place, values, results) for kind, place in self.plan.sources]
+        perturbed = {place for place, operand in zip(self.places, primals, strict=True) if operand.perturbed}
+        return results, (kept, _Known(self.plan.wanted(perturbed.__contains__)))
+
+    def refuse(self, name: str) -> None:
+        raise NotImplementedError(
+            f"{self.known.function}(): argument {name!r}: it is differentiated, and an operator has gradients of its "
+            f"tensors alone; expected jax.lax.stop_gradient({name}), or a tensor argument"
+        )
+
+    def kept(self, kind: str, place: Any, values: Sequence[Any], results: Sequence[Any]) -> Any:
+        """What the backward pass has of one input of the gradient: an array, or None."""
+        if kind == "result":
+            return results[place]
+        if kind == "input" and place in self.places:
+            return values[place]
+        if kind == "sizes" and values[place] is not None:
+            return jnp.zeros((*values[place].shape, 0), values[place].dtype)
+        return None
+
+    def backward(self, residual: Any, gradients: Sequence[Any]) -> tuple[Any, ...]:
         """By operand, its gradient, or None."""
-        assert self.gradient is not None
-        results = self.check(values)
-        gradients = [  # an integer result has none, and its place is filled
-            jnp.zeros(g.shape, jax.dtypes.canonicalize_dtype(dtype))
-            if isinstance(g, SymbolicZero) or g.dtype == jax.dtypes.float0
-            else _conjugated(g)
-            for g, (dtype, _) in zip(gradients, results, strict=True)
+        kept, wanted = residual
+        taken = [
+            self.taken(kind, place, array, gradients, wanted.value)
+            for (kind, place), array in zip(self.plan.sources, kept, strict=True)
         ]
-        by_input: list[Any] = [None] * len(self.inputs)
-        for row, result in zip(self.gradient.outs, self.gradient.bind([*gradients, *values]), strict=True):
-            value = values[row["gradient_of"]]
-            if value is None:
-                continue
-            result = _conjugated(result)
-            extra = result.ndim - value.ndim  # leading dimensions that were broadcast
-            result = result.sum(tuple(range(extra))) if extra else result
-            spread = tuple(d for d, size in enumerate(value.shape) if size != result.shape[d])
-            by_input[row["gradient_of"]] = result.sum(spread, keepdims=True) if spread else result
-        return tuple(by_input[i] for i in places)
+        by_input: list[Any] = [None] * len(self.known.inputs)
+        for bit, (place, result) in enumerate(zip(self.plan.of, self.known.gradient.bind(taken), strict=True)):
+            if self.said[place] is not None and wanted.value >> bit & 1:
+                by_input[place] = _summed(_conjugated(result), self.said[place].shape)
+        return tuple(by_input[i] for i in self.places)
+
+    def taken(self, kind: str, place: Any, kept: Any, gradients: Sequence[Any], wanted: int) -> Any:
+        """One input of the gradient."""
+        if kind == "grad":
+            gradient, (dtype, _) = gradients[place], self.results[place]
+            if isinstance(gradient, SymbolicZero) or gradient.dtype == jax.dtypes.float0:
+                # An integer result has none, and its place is filled.
+                return jnp.zeros(gradient.shape, jax.dtypes.canonicalize_dtype(dtype))
+            return _conjugated(gradient)
+        if kind == "wanted":
+            return wanted
+        if kind == "size":
+            argument, dimension = self.plan.places[place]
+            return self.said[argument].shape[dimension]
+        return self.said[place] if kind == "input" and kept is None else kept
+
+
+@jax.tree_util.register_pytree_node_class
+class _Known:
+    """A value that is known while JAX traces, among the arrays of a residual."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def tree_flatten(self) -> tuple[tuple[()], int]:
+        return (), self.value
+
+    @classmethod
+    def tree_unflatten(cls, value: int, _children: Any) -> _Known:
+        return cls(value)
+
+
+def _summed(gradient: Any, shape: Sequence[Any]) -> Any:
+    """Over the dimensions that were broadcast."""
+    extra = gradient.ndim - len(shape)
+    gradient = gradient.sum(tuple(range(extra))) if extra else gradient
+    spread = tuple(d for d, size in enumerate(shape) if size != gradient.shape[d])
+    return gradient.sum(spread, keepdims=True) if spread else gradient
 
 
 # The operators as JAX knows them: Registry.register().

@@ -7,7 +7,38 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
-from .._isthmus import DType, Error, TensorTypeError, from_dlpack
+from .._isthmus import DType, Error, TensorTypeError, _operators, from_dlpack
+
+# Kinds of inputs that are arrays: an argument of the kind "sizes" has an array's sizes, then 0, and no elements.
+ARRAYS = ("tensor", "in_out", "sizes")
+
+
+class GradientPlan:
+    """What the gradient of an operator takes and gives.
+
+    sources: by input of the gradient, ("grad", result), ("result", result), ("input", input), ("sizes", input),
+    ("size", name) or ("wanted", None). of: by result of the gradient, the input that it is of.
+    """
+
+    def __init__(self, table: dict[str, Any], named: str | None, sources: Sequence[Any], of: Sequence[int]) -> None:
+        self.named = named  # the operator that is the gradient
+        self.sources: list[tuple[str, Any]] = list(sources)
+        self.of = list(of)
+        self.takes_results = any(kind == "result" for kind, _ in self.sources)
+        self.places = {  # of each size that is taken by its name: an input and a dimension, counted from the last one
+            name: next(
+                (i, d - len(row["sizes"]))
+                for i, row in enumerate(table["inputs"])
+                for d, size in enumerate(row.get("sizes") or ())
+                if size == name
+            )
+            for kind, name in self.sources
+            if kind == "size"
+        }
+
+    def wanted(self, needed: Callable[[int], bool]) -> int:
+        """The bits of those results of the gradient whose inputs need theirs."""
+        return sum(1 << place for place, i in enumerate(self.of) if needed(i))
 
 
 class KnownOperator:
@@ -22,6 +53,38 @@ class KnownOperator:
         self.module: str = getattr(op, "__module__", "")
         self.identity: int = op._identity
         self.inputs, self.outs = self.table["inputs"], self.table["outs"]
+        self.plan = self.gradient_plan()
+
+    def gradient_plan(self) -> GradientPlan | None:
+        if "plan" not in self.table:  # a module of an older version
+            gradient = self.op._gradient
+            if gradient is None:
+                return None
+            given = [("grad", i) for i in range(len(self.outs))]
+            inputs = [("input", i) for i in range(len(self.inputs))]
+            return GradientPlan(
+                self.table, None, [*given, *inputs], [row["gradient_of"] for row in gradient._table["outs"]]
+            )
+        plan = self.table["plan"]
+        return plan and GradientPlan(self.table, plan["named"], plan["sources"], plan["of"])
+
+    def named_gradient(self) -> Any:
+        """The operator that is the gradient by its name. Raises isthmus.Error if there is none, or it does not fit."""
+        assert self.plan is not None
+        for other in _operators():
+            table = other._table
+            if table["name"] != self.plan.named:
+                continue
+            takes, gives = len(table["inputs"]), len(table["outs"])
+            if takes == len(self.plan.sources) and gives == len(self.plan.of):
+                return other
+            raise Error(
+                f"operator {self.name!r}: its gradient {self.plan.named!r} takes {takes} arguments and has {gives} "
+                f"results; expected {len(self.plan.sources)} and {len(self.plan.of)}"
+            )
+        raise Error(
+            f"operator {self.name!r}: its gradient is the operator {self.plan.named!r}, which no imported module has"
+        )
 
     def named_dtype(self, row: dict[str, Any], value: Any) -> str:
         """The name of a dtype argument, which may be a framework's dtype. Raises isthmus.Error with its name."""

@@ -16,6 +16,7 @@ import torch
 from torch._higher_order_ops import effects
 
 from .._isthmus import Error
+from . import _torch_autograd
 from ._registry import KnownOperator, Registry
 from ._sizes import infer, names_of
 
@@ -34,7 +35,7 @@ class TorchOperator(KnownOperator):
 
     def __init__(self, op: Any) -> None:
         super().__init__(op)
-        self.gradient: TorchOperator | None = None
+        self._gradient: TorchOperator | None = None
         for row in self.inputs:
             if row["kind"] == "dtype" and "default" in row:
                 row["default"] = self.torch_dtype(row, row["default"])
@@ -61,11 +62,18 @@ class TorchOperator(KnownOperator):
                 self.implement_by_python(key)
         gradient = self.op._gradient
         if gradient is not None:
-            self.gradient = TorchOperator(gradient)
-            self.gradient.define()
+            self._gradient = TorchOperator(gradient)
+            self._gradient.define()
         self.register_rules(self.overload, lambda arguments: (0, arguments))
         self.register_rules(self.batched, lambda arguments: (arguments[0], arguments[1:]))
         self.call = self.overload if self.schema_has_all_defaults() else self.call_filled
+
+    @property
+    def gradient(self) -> TorchOperator:
+        """That of an operator whose plan is not None."""
+        if self._gradient is None:
+            self._gradient = register(self.named_gradient())
+        return self._gradient
 
     # The schema
 
@@ -184,9 +192,13 @@ class TorchOperator(KnownOperator):
         torch.library.register_vmap(name, vmap, lib=self.library)
 
         if self.table["writes"]:
-            self.register_writes(overload, split)
+            _torch_autograd.register_writes(self, overload, split)
         else:
-            self.register_gradient(overload, split)
+            _torch_autograd.register_gradient(self, overload, split)
+        if self.table.get("autocast") is not None:
+            dtype = getattr(torch, self.table["autocast"])
+            for device in ("cpu", "cuda"):
+                torch.library.register_autocast(name, device, dtype, lib=self.library)
 
     def mapped(self, info: Any, in_dims: Sequence[int | None], split: Split, args: Sequence[Any]) -> Any:
         """vmap's rule: the batched form, with one leading dimension more."""
@@ -231,82 +243,6 @@ class TorchOperator(KnownOperator):
             aligned.append(a.contiguous() if row["contiguous"] and row["kind"] != "in_out" else a)
         return aligned
 
-    def register_gradient(self, overload: Any, split: Split) -> None:
-        """A function of autograd at the dispatcher's Autograd key; torch.func's transforms refuse that of
-        torch.library."""
-
-        def forward(keyset: Any, *args: Any) -> Any:
-            with torch._C._AutoDispatchBelowAutograd():
-                return overload.redispatch(keyset & torch._C._after_autograd_keyset, *args)
-
-        def setup(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
-            ctx.batch, arguments = split(inputs[1:])
-            ctx.offset = len(inputs) - len(arguments)
-            ctx.rest = [None if isinstance(a, torch.Tensor) else a for a in arguments]
-            ctx.save_for_backward(*(a if isinstance(a, torch.Tensor) else None for a in arguments))
-            ctx.outs = [(o.shape, o.dtype) for o in (output if isinstance(output, tuple) else (output,))]
-
-        def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
-            arguments = [
-                rest if tensor is None else tensor for tensor, rest in zip(ctx.saved_tensors, ctx.rest, strict=True)
-            ]
-            return (*[None] * ctx.offset, *self.backward(ctx.batch, gradients, ctx.outs, arguments))
-
-        members: dict[str, Callable[..., Any]] = {"forward": forward, "setup_context": setup, "backward": backward}
-
-        def function_of(base: type) -> Any:
-            return type(self.function, (base,), {key: staticmethod(f) for key, f in members.items()})
-
-        function = function_of(torch.autograd.Function)
-        # What torch.func's own transforms make of a function for one level of theirs.
-        function_of_level = function_of(torch.autograd.function._SingleLevelFunction)
-
-        def record(keyset: Any, *args: Any) -> Any:
-            _batch, arguments = split(args)
-            args = (*args[: len(args) - len(arguments)], *self.complete(arguments))
-            self.refuse_tangents(arguments)
-            watched = any(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments)
-            if not watched or not torch.is_grad_enabled():
-                return overload.redispatch(keyset & torch._C._after_autograd_keyset, *args)
-            if not torch._C._are_functorch_transforms_active():
-                return function.apply(keyset, *args)
-            # The dispatcher has come to one level of the transforms, where autograd records as it does outside of them.
-            with torch._functorch.autograd_function.enable_single_level_autograd_function():
-                return function_of_level.apply(keyset, *args)
-
-        self.library.impl(overload._schema.name.split("::")[1], record, "Autograd", with_keyset=True)
-
-    def refuse_tangents(self, arguments: Sequence[Any]) -> None:
-        """Forward mode: the result would silently have lost its tangent."""
-        forward_ad = torch.autograd.forward_ad
-        if forward_ad._current_level < 0:
-            return
-        for row, a in zip(self.inputs, arguments, strict=False):
-            if isinstance(a, torch.Tensor) and forward_ad.unpack_dual(a).tangent is not None:
-                raise NotImplementedError(
-                    f"{self.function}(): argument {row['name']!r}: it has a tangent, and operators have no forward "
-                    "mode; hand over torch.autograd.forward_ad.unpack_dual(x).primal"
-                )
-
-    def backward(
-        self, batch: int, gradients: Sequence[Any], outs: Sequence[Any], arguments: Sequence[Any]
-    ) -> list[Any]:
-        """By input, its gradient or None. gradients: by result, None if it was not used; outs: by result, shape,
-        dtype."""
-        if self.gradient is None:
-            raise RuntimeError(f"{self.name} has no gradient; register it in C++ with .gradient<g>()")
-        example = next(a for a in arguments if isinstance(a, torch.Tensor))
-        given = [
-            example.new_zeros(shape, dtype=dtype) if g is None else g
-            for g, (shape, dtype) in zip(gradients, outs, strict=True)
-        ]
-        by_input: list[Any] = [None] * len(arguments)
-        for row, result in zip(self.gradient.outs, self.gradient.run(batch, [*given, *arguments]), strict=True):
-            argument = arguments[row["gradient_of"]]
-            if isinstance(argument, torch.Tensor):
-                by_input[row["gradient_of"]] = result.sum_to_size(argument.shape)
-        return by_input
-
     def run(self, batch: int, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """The operator, or its batched form, with the order of elements that its types ask for; the results as a
         tuple."""
@@ -316,32 +252,6 @@ class TorchOperator(KnownOperator):
         ]
         result = self.batched(batch, *ready) if batch > 0 else self.overload(*ready)
         return result if isinstance(result, tuple) else (result,)
-
-    def register_writes(self, overload: Any, split: Split) -> None:
-        """An argument that is written bumps its version, and is refused if a gradient would be lost."""
-        written = [i for i, row in enumerate(self.inputs) if row["kind"] == "in_out"]
-        name = overload._schema.name.split("::")[1]
-
-        def refuse(keyset: Any, *args: Any) -> Any:
-            arguments = self.complete(split(args)[1])
-            if torch.is_grad_enabled():
-                for row, a in zip(self.inputs, arguments, strict=True):
-                    if isinstance(a, torch.Tensor) and a.requires_grad:
-                        raise RuntimeError(
-                            f"{self.function}(): argument {row['name']!r} requires grad, and an operator that writes "
-                            "in place has no gradient; call it under torch.no_grad(), or hand over x.detach()"
-                        )
-            return overload.redispatch(keyset & torch._C._after_autograd_keyset, *args)
-
-        def move_version(keyset: Any, *args: Any) -> Any:
-            arguments = self.complete(split(args)[1])
-            for i in written:
-                if arguments[i] is not None:
-                    torch.autograd.graph.increment_version(arguments[i])
-            return overload.redispatch(keyset & torch._C._after_ADInplaceOrView_keyset, *args)
-
-        self.library.impl(name, refuse, "Autograd", with_keyset=True)
-        self.library.impl(name, move_version, "ADInplaceOrView", with_keyset=True)
 
 
 def _defined(op: Any) -> TorchOperator:

@@ -61,7 +61,7 @@ def call(op: Any, arguments: dict[str, Any], out: Any = None) -> Any:
             arguments[row["name"]] = handed_over(known, row, value, "torch")
         elif row["kind"] == "dtype":
             arguments[row["name"]] = known.torch_dtype(row, value)
-    if known.gradient is None and not known.table["writes"] and _loses_gradient(arguments.values()):
+    if known.plan is None and not known.table["writes"] and _loses_gradient(arguments.values()):
         return NotImplemented
     arguments = known.filled((), arguments)
     if out is None:

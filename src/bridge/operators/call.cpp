@@ -117,7 +117,7 @@ Result<void> OperatorCall::go_to(const Stream& stream) {
     stream_ = &stream;
     overloads_ = op_.device_overloads;
     overload_count_ = op_.device_overload_count;
-    values_[op_.parameter_count()].stream = &stream;
+    values_[op_.function_parameter_count()].stream = &stream;
     for (int i = 0; i < op_.input_count; ++i) {
         const int p = op_.inputs[i].parameter;
         if (is_given(p) && is_elsewhere(inner_[p])) return explain_elsewhere(op_.inputs[i].name, inner_[p]);
@@ -245,6 +245,10 @@ Result<void> OperatorCall::append_sizes(int out, SizesList& shape) const {
     shape.clear();
     for (const std::int64_t size : batch_) shape.push_back(size);
     if (r.max_rank == 0) return {};
+    if (ISTHMUS_UNLIKELY(op_.wanted_parameter >= 0) && !is_wanted(out)) {
+        for (int d = 0; d < std::max(r.min_rank, 1); ++d) shape.push_back(0);
+        return {};
+    }
     const bool by_sizes = r.size_count >= 0 && op_.like[out] == op_.first_tensor;
     const DLTensor* like = by_sizes || op_.like[out] < 0 ? nullptr : values_[op_.like[out]].tensor;
     if (like != nullptr) {
@@ -409,6 +413,12 @@ CapturedException OperatorCall::run_on_device() {
     if (current) return run_here();
     return CapturedException(
         make_error(ErrorCode::producer_failed, {op_.function, "(): the driver could not go to ", stream_->device()}));
+}
+
+/// The function sees no result that nobody wants; the caller has an empty one.
+ISTHMUS_COLD void OperatorCall::drop_unwanted() noexcept {
+    for (int i = 0; i < op_.out_count; ++i)
+        if (!is_wanted(i)) values_[op_.outs[i]].tensor = nullptr;
 }
 
 CapturedException OperatorCall::run_here() {

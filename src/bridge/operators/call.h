@@ -70,6 +70,11 @@ public:
         values_[parameter].tensor = &inner;
         if (ISTHMUS_UNLIKELY(batch_ndim_ != 0 && (op_.batch || batch_ndim_ > 0))) split(parameter);
     }
+    /// An array that has the sizes of the argument, then 0, and no elements.
+    void set_sizes(int parameter, DLTensor t, Flags flags) noexcept {
+        t.ndim -= t.ndim > 0 ? 1 : 0;
+        set_tensor(parameter, t, flags);
+    }
     /// The same tensor at another address. Only without batch dimensions.
     void move_tensor(int parameter, void* data) noexcept { inner_[parameter].data = data; }
     void set_absent(int parameter) noexcept { values_[parameter].text = {nullptr, 0}; }
@@ -108,7 +113,10 @@ public:
     void set_made(int out, const DLTensor& t) noexcept { set_tensor(op_.outs[out], t, 0); }
 
     /// Calls the function. Uses nothing of Python.
-    CapturedException run() { return ISTHMUS_LIKELY(stream_ == nullptr) ? run_here() : run_on_device(); }
+    CapturedException run() {
+        if (ISTHMUS_UNLIKELY(op_.wanted_parameter >= 0)) drop_unwanted();
+        return ISTHMUS_LIKELY(stream_ == nullptr) ? run_here() : run_on_device();
+    }
 
 private:
     Requirement in_any_order(Requirement r) const noexcept {
@@ -169,6 +177,10 @@ private:
     const OverloadFacts& nearest_overload(int& reached) const;
     Error explain();
     Error explain_dtype(int parameter) const;
+    bool is_wanted(int out) const noexcept {
+        return !op_.parameters()[op_.outs[out]].optional || (values_[op_.wanted_parameter].integer >> out & 1) != 0;
+    }
+    void drop_unwanted() noexcept;
     CapturedException run_batched();
     CapturedException run_here();
     CapturedException run_on_device();

@@ -148,12 +148,6 @@ void check_operator(const OperatorDefinition& op) {
         op.refuse("it has no tensor argument; expected at least one, since a call belongs to its framework");
 }
 
-/// Throws Error as check_operator does; the operator is complete then.
-void finish_operator(OperatorDefinition& op) {
-    check_operator(op);
-    op.sources = find_dtype_sources(op, op.overloads, op.overload_count);
-}
-
 void name_inputs(OperatorDefinition& op, std::initializer_list<InputSpec> specs) {
     if (static_cast<int>(specs.size()) != op.input_count)
         op.refuse({"found ", specs.size(), " argument names; expected ", op.input_count, ", one for each input"});
@@ -163,6 +157,10 @@ void name_inputs(OperatorDefinition& op, std::initializer_list<InputSpec> specs)
         if (spec.kind != ParameterKind::tensor) set_default(op, *input, spec);
         ++input;
     }
+    for (int i = 0; i < op.out_count; ++i)
+        if (op.parameters()[op.outs[i]].optional)
+            op.refuse({"result '", op.out_names[i], "' may be absent; expected a result of every call, since only a ",
+                       "gradient's is left out"});
     finish_operator(op);
 }
 
@@ -179,58 +177,9 @@ PyObject* publish(OperatorDefinition& op, PyObject* module, const char* doc) {
     return good ? object.release() : nullptr;
 }
 
-/// Whether a gradient with respect to such a tensor exists.
-bool is_floating(const Requirement& r) noexcept {
-    for (const DType dtype : {float16, bfloat16, float32, float64, complex32, complex64, complex128})
-        if (r.accepts != nullptr && r.accepts(dtype)) return true;
-    const auto code = r.dtype.code;
-    return r.accepts == nullptr && (code == kDLFloat || code == kDLBfloat || code == kDLComplex);
-}
-
-/// The same of an input, by any of the operator's functions.
-bool is_floating(const OperatorDefinition& op, int input) noexcept {
-    for (int o = 0; o < op.overload_count && op.input_facts(input).is_tensor(); ++o)
-        if (is_floating(*op.overloads[o].parameters[op.inputs[input].parameter].requirement)) return true;
-    return false;
-}
-
-/// Makes `gradient` that of `op`. Throws Error.
-void join_gradient(OperatorDefinition& op, OperatorDefinition& gradient) {
-    const auto refuse = [&](Message why) { op.refuse({"its gradient ", why}); };
-    if (op.writes_inputs) refuse("cannot be, since it writes an argument in place");
-    const int inputs = op.out_count + op.input_count;
-    if (gradient.input_count != inputs)
-        refuse({"takes ", gradient.input_count, " inputs; expected ", inputs,
-                ": a gradient for each result, and the inputs"});
-    for (int i = 0; i < op.out_count; ++i) {
-        gradient.inputs[i].name = op.out_count == 1 ? std::string("grad_out") : concat({"grad_out_", i});
-        if (gradient.input_facts(i).kind != ParameterKind::tensor)
-            refuse({"takes a scalar where the gradient of result '", op.out_names[i], "' is expected"});
-    }
-    int out = 0;
-    for (int i = 0; i < op.input_count; ++i) {
-        OperatorInput& input = gradient.inputs[op.out_count + i];
-        const ParameterFacts& facts = op.input_facts(i);
-        input.name = op.inputs[i].name;
-        if (gradient.parameters()[input.parameter].kind != facts.kind)
-            refuse({"takes argument '", input.name, "' as another kind"});
-        if (!is_floating(op, i)) continue;
-        if (out < gradient.out_count) {
-            gradient.gradient_of[out] = i;
-            gradient.like[out] = input.parameter;
-            gradient.out_names[out] = concat({"gradient of '", input.name, "'"});
-        }
-        ++out;
-    }
-    if (out != gradient.out_count)
-        refuse({"has ", gradient.out_count, " results; expected ", out, ", one for each floating-point input"});
-    gradient.batch = op.batch;
-    finish_operator(gradient);
-}
-
 /// The first parameter whose tensors differ from those of the host function; -1: none. Device and order of the elements
 /// may differ; the sizes and dtypes of the results follow one rule, so they may not.
-int first_difference(const OperatorDefinition& op, const OverloadFacts& device, const OverloadFacts& host) {
+int first_difference(const OverloadFacts& device, const OverloadFacts& host) {
     const auto same_sizes = [](const Requirement& a, const Requirement& b) {
         if (a.size_count != b.size_count) return false;
         for (int d = 0; d < a.size_count; ++d)
@@ -239,8 +188,8 @@ int first_difference(const OperatorDefinition& op, const OverloadFacts& device, 
                 return false;
         return true;
     };
-    for (int i = 0; i < op.parameter_count(); ++i) {
-        if (!op.parameters()[i].is_tensor()) continue;
+    for (int i = 0; i < host.count; ++i) {
+        if (!host.parameters[i].is_tensor()) continue;
         const Requirement &a = *device.parameters[i].requirement, &b = *host.parameters[i].requirement;
         const bool same_dtype = a.accepts == b.accepts && (a.accepts != nullptr || a.dtype == b.dtype);
         if (!same_dtype || a.min_rank != b.min_rank || a.max_rank != b.max_rank || !same_sizes(a, b)) return i;
@@ -251,11 +200,11 @@ int first_difference(const OperatorDefinition& op, const OverloadFacts& device, 
 /// Adds the functions of a device. Throws Error if their tensors differ from those of the host's functions.
 void join_device(OperatorDefinition& op, const OverloadFacts* overloads, int count) {
     for (int d = 0; d < count; ++d) {
-        if (!is_device_form(overloads[d], op.overloads[0]))
+        if (!is_device_form(overloads[d], op.functions.overloads[0]))
             op.refuse("its device function wants the parameters of the host's function, then an isthmus::Stream");
         int found = -2, nearest = 0;
         for (int o = 0; o < op.overload_count && found != -1; ++o) {
-            const int difference = first_difference(op, overloads[d], op.overloads[o]);
+            const int difference = first_difference(overloads[d], op.functions.overloads[o]);
             if (difference != -1 && difference <= found) continue;
             found = difference;
             nearest = o;
@@ -265,12 +214,17 @@ void join_device(OperatorDefinition& op, const OverloadFacts* overloads, int cou
                    overloads[d].parameters[found].requirement->words, "; expected the dtype and sizes of ",
                    op.overloads[nearest].parameters[found].requirement->words});
     }
-    op.device_sources = find_dtype_sources(op, overloads, count);
-    op.device_overloads = overloads;
+    op.device_overloads = op.with_hidden_inputs(overloads, count);
     op.device_overload_count = count;
+    op.device_sources = find_dtype_sources(op, op.device_overloads, count);
 }
 
 }  // namespace
+
+void finish_operator(OperatorDefinition& op) {
+    check_operator(op);
+    op.sources = find_dtype_sources(op, op.overloads, op.overload_count);
+}
 
 /// Runs one step of the registration. `f` returns false with a Python exception set, or throws.
 template <class F>
@@ -309,12 +263,18 @@ OperatorRegistration::~OperatorRegistration() {
     Py_DECREF(object_);
 }
 
-void OperatorRegistration::add_gradient(const OperatorFunctions& functions) {
+void OperatorRegistration::add_gradient(const OperatorFunctions& functions) { extend({.functions = &functions}); }
+
+void OperatorRegistration::extend(const OperatorExtension& more) {
     if (object_ == nullptr) return;
     attempt([&] {
-        auto made = std::make_unique<OperatorDefinition>(functions, "_gradient");
-        join_gradient(*op_, *made);
-        op_->gradient = *functions.definition = made.release();
+        if (more.kind == OperatorExtension::Kind::autocast) {
+            op_->set_autocast(more.dtype);
+            return true;
+        }
+        OperatorDefinition* op = op_;  // a second gradient() is that of the first one
+        while (op->gradient != nullptr) op = op->gradient;
+        add_gradient_to(*op, more);
         return true;
     });
 }

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 ISTHMUS_BEGIN
 
@@ -25,6 +26,33 @@ struct OperatorInput {
 struct DTypeSource {
     int parameter = -1;
     int otherwise = -1;
+};
+
+/// Where an input of a gradient comes from.
+struct GradientSource {
+    enum class Kind : std::uint8_t { grad, result, input, sizes, size, wanted };
+    Kind kind;
+    int index = -1;         ///< the result or the input; of `sizes` an input whose elements the gradient does not read
+    std::string size = {};  ///< of `size`: the name of a size of some input
+};
+/// What a gradient takes and gives, as back ends need it.
+struct GradientPlan {
+    std::vector<GradientSource> sources;  ///< by input of the gradient
+    std::vector<int> of;                  ///< by result of the gradient, the input that it is of
+    std::string named = {};               ///< the operator that is the gradient; empty: OperatorDefinition::gradient
+};
+
+/// An input of a gradient that its C++ function has no parameter for: the sizes of an argument that the gradient of
+/// result `out` belongs to, or which results are wanted (`out` is -1).
+struct HiddenInput {
+    int out = -1;
+    bool optional = false;
+};
+/// The functions of a gradient with its hidden inputs as parameters behind those of the functions and a Stream.
+struct ExtendedOverloads {
+    std::unique_ptr<OverloadFacts[]> overloads;
+    std::unique_ptr<ParameterFacts[]> parameters;
+    std::unique_ptr<Requirement[]> requirements;
 };
 
 /// Never freed: torch and XLA cannot unregister a function.
@@ -53,7 +81,12 @@ struct OperatorDefinition {
     bool packs_inputs = false;      ///< some function takes a row-major copy of an argument of another order
     bool offered_to_torch = false;  ///< torch.ops has it, or cannot have it
     OperatorDefinition* gradient = nullptr;
+    GradientPlan plan;                ///< of its gradient; without sources if there is none
     int gradient_of[max_parameters];  ///< of a gradient: by result, the input of the operator that it belongs to
+    std::vector<HiddenInput> hidden;  ///< of a gradient
+    std::vector<ExtendedOverloads> extended;
+    int wanted_parameter = -1;  ///< of a gradient: which of its results are wanted, a bit for each
+    DType autocast{};           ///< the dtype that torch's autocast gives its arguments; of 0 bits if none was named
 
     /// Sorts the parameters into inputs and results; `suffix` is appended to the name. Throws Error.
     explicit OperatorDefinition(const OperatorFunctions& functions, const char* suffix = "");
@@ -62,6 +95,8 @@ struct OperatorDefinition {
 
     const ParameterFacts* parameters() const noexcept { return overloads[0].parameters; }
     int parameter_count() const noexcept { return overloads[0].count; }
+    /// Those of the C++ function on the host, behind which a device's has its Stream.
+    int function_parameter_count() const noexcept { return functions.overloads[0].count; }
     const ParameterFacts& input_facts(int input) const noexcept { return parameters()[inputs[input].parameter]; }
     /// Where the results of an overload have their dtypes from. `on_device`: of an overload of the device.
     const DTypeSource* sources_of(const OverloadFacts* overload, bool on_device) const noexcept {
@@ -71,14 +106,23 @@ struct OperatorDefinition {
     bool has_device() const noexcept { return device_overloads != nullptr; }
     /// The name of a parameter, for an error.
     const char* name_of(int parameter) const noexcept;
+    /// Of a gradient: the name of the argument that a result is the gradient of.
+    std::string name_of_gradient(int out) const;
     /// The integer argument that a size is named after; -1 if there is none.
     int integer_named(std::string_view size) const noexcept;
+    /// The functions with the hidden inputs as parameters.
+    const OverloadFacts* with_hidden_inputs(const OverloadFacts* functions, int count);
+    void set_autocast(DType dtype);
     /// Throws the Error of an operator that cannot be registered, or cannot be a ufunc.
     [[noreturn]] void refuse(Message why) const;
     /// An error about one argument of a call.
     Error argument_error(ErrorCode code, const std::string& argument, Message what) const;
 };
 
+/// Checks the operator and completes it. All inputs must have their names. Throws Error if it cannot be one.
+void finish_operator(OperatorDefinition& op);
+/// Makes functions, or another operator, the gradient of `op`. Throws Error if they do not fit.
+void add_gradient_to(OperatorDefinition& op, const OperatorExtension& extension);
 /// By overload, where each of its results has its dtype from. Throws Error if one has none.
 std::unique_ptr<DTypeSource[]> find_dtype_sources(const OperatorDefinition& op, const OverloadFacts* overloads,
                                                   int count);

@@ -138,6 +138,8 @@ private:
             }
             case ParameterKind::dtype:
                 return load_dtype(input, value);
+            case ParameterKind::sizes:
+                return load_sizes(input);
             default:
                 return load_tensor(input);
         }
@@ -155,6 +157,12 @@ private:
         const bool good = read_dtype(objects_[input], dtype, op_, op_.inputs[input].name);
         value.dtype = dtype;
         return good;
+    }
+    ISTHMUS_NOINLINE bool load_sizes(int input) {
+        const Borrowed* tensor = borrow(objects_[input], op_.inputs[input].name, false);
+        if (tensor != nullptr)
+            call_.set_sizes(op_.inputs[input].parameter, tensor->descriptor(), tensor->flags());
+        return tensor != nullptr;
     }
     ISTHMUS_NOINLINE bool load_missing(int input) {
         const OperatorInput& facts = op_.inputs[input];

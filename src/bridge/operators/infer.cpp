@@ -50,7 +50,10 @@ bool set_argument(OperatorCall& call, const OperatorInput& input, PyObject* spec
             if (PyErr_Occurred() == nullptr) raise_type(op.function.c_str(), input.name.c_str(), "a tensor", spec);
             return false;
         }
-        call.set_tensor(input.parameter, tensor.t, 0);
+        if (facts.kind == ParameterKind::sizes)
+            call.set_sizes(input.parameter, tensor.t, 0);
+        else
+            call.set_tensor(input.parameter, tensor.t, 0);
         if (tensor.is_symbolic) call.set_symbolic();
     } else if (facts.kind == ParameterKind::integer) {
         call.value(input.parameter).integer = PyLong_Check(spec) ? PyLong_AsLongLong(spec) : 0;

@@ -198,7 +198,11 @@ private:
             const int p = op_.inputs[i].parameter;
             const ParameterFacts& facts = op_.parameters()[p];
             if (how(i) == 't' && facts.is_tensor()) {
-                call.set_tensor(p, describe(operand(next++), place, strides[p]), 0);
+                const DLTensor t = describe(operand(next++), place, strides[p]);
+                if (facts.kind == ParameterKind::sizes)
+                    call.set_sizes(p, t, 0);
+                else
+                    call.set_tensor(p, t, 0);
             } else if (how(i) == 's') {
                 if (stream_)
                     refuse_argument(

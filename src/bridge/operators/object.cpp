@@ -28,12 +28,14 @@ PyObject* operators_module() {
 namespace {
 
 constexpr const char* parameter_kind_names[] = {"tensor",  "in_out", "out",    "number", "integer",
-                                                "boolean", "text",   "stream", "dtype"};
+                                                "boolean", "text",   "stream", "dtype",  "sizes"};
 
-/// (3, "n", "n+1", "c/(h*w)", None), or None if the sizes are free.
-PyObject* table_sizes(const Requirement& r) {
+/// (3, "n", "n+1", "c/(h*w)", None), or None if the sizes are free. `more`: of them there are that many and a 0.
+PyObject* table_sizes(const Requirement& r, int more) {
     if (r.size_count < 0) Py_RETURN_NONE;
-    Ref tuple(PyTuple_New(r.size_count));
+    Ref tuple(PyTuple_New(r.size_count + more));
+    for (int i = 0; tuple && i < more; ++i)
+        PyTuple_SET_ITEM(tuple.get(), r.size_count + i, PyLong_FromLong(0));
     for (int i = 0; tuple && i < r.size_count; ++i) {
         const SizeSpec& spec = r.sizes[i];
         const std::string text = words_of_size(spec);
@@ -85,17 +87,40 @@ PyObject* table_row(const OperatorDefinition& op, const std::string& name, int p
     Ref row(Py_BuildValue("{s:s,s:s,s:O}", "name", name.c_str(), "kind", kind, "optional", as_bool(facts.optional)));
     if (!row || !facts.is_tensor()) return row.release();
     const Requirement& r = *facts.requirement;
-    const bool good = put(row.get(), "sizes", table_sizes(r)) &&
+    const int more = facts.kind == ParameterKind::sizes ? 1 : 0;
+    const bool good = put(row.get(), "sizes", table_sizes(r, more)) &&
                       put(row.get(), "dtypes", table_dtypes(op, parameter)) &&
                       put(row.get(), "contiguous", PyBool_FromLong(r.order == Order::c)) &&
                       put(row.get(), "packed", PyBool_FromLong(r.converts == Converts::orders)) &&
-                      put(row.get(), "rank", PyLong_FromLong(r.min_rank == r.max_rank ? r.min_rank : -1));
+                      put(row.get(), "rank", PyLong_FromLong(r.min_rank == r.max_rank ? r.min_rank + more : -1));
     return good ? row.release() : nullptr;
 }
 
+/// {"sources": [("grad", 0), ("result", 1), ("input", 2), ("sizes", 0), ("size", "n"), ("wanted", None)], "of": [0],
+/// "named": None}: what the gradient takes, by its inputs, and the inputs that it is of, by its results; None if there
+/// is none.
+PyObject* table_plan(const OperatorDefinition& op) {
+    static const char* const kinds[] = {"grad", "result", "input", "sizes", "size", "wanted"};
+    if (op.plan.sources.empty() && op.plan.of.empty()) Py_RETURN_NONE;
+    Ref sources(PyList_New(0)), of(PyList_New(0));
+    for (const GradientSource& source : op.plan.sources) {
+        const char* kind = kinds[static_cast<int>(source.kind)];
+        Ref item(source.index >= 0 ? Py_BuildValue("(si)", kind, source.index)
+                                   : Py_BuildValue("(sz)", kind, source.size.empty() ? nullptr : source.size.c_str()));
+        if (!sources || !item || PyList_Append(sources.get(), item.get()) != 0) return nullptr;
+    }
+    for (const int input : op.plan.of) {
+        const Ref item(PyLong_FromLong(input));
+        if (!of || !item || PyList_Append(of.get(), item.get()) != 0) return nullptr;
+    }
+    if (!sources || !of) return nullptr;
+    return Py_BuildValue("{s:O,s:O,s:z}", "sources", sources.get(), "of", of.get(), "named",
+                         op.plan.named.empty() ? nullptr : op.plan.named.c_str());
+}
+
 /// {"name": …, "inputs": [{"name", "kind", "optional", "sizes", "dtypes", "rank", "contiguous", "packed"[, "default"]},
-/// …], "outs": […], "batch", "cuda", "writes"}: a new reference, or NULL with a Python exception set. `kind` is
-/// "tensor", "in_out", "number", "integer", "boolean", "text" or "dtype"; `rank` is -1 and `sizes` None if they are
+/// …], "outs": […], "batch", "cuda", "writes", "plan", "autocast"}: a new reference, or NULL with a Python exception set. `kind` is
+/// "tensor", "in_out", "number", "integer", "boolean", "text", "dtype" or "sizes"; `rank` is -1 and `sizes` None if they are
 /// free.
 PyObject* operator_table(const OperatorDefinition& op) {
     Ref inputs(PyList_New(0)), outs(PyList_New(0));
@@ -110,10 +135,13 @@ PyObject* operator_table(const OperatorDefinition& op) {
         good = row && put(row.get(), "gradient_of", PyLong_FromLong(op.gradient_of[i])) &&
                PyList_Append(outs.get(), row.get()) == 0;
     }
-    if (!good) return nullptr;
-    return Py_BuildValue("{s:s,s:s,s:s,s:O,s:O,s:O,s:O,s:O}", "name", op.name.c_str(), "space", op.space.c_str(),
+    const Ref plan(good ? table_plan(op) : nullptr);
+    if (!plan) return nullptr;
+    const std::string autocast = op.autocast.bits() != 0 ? op.autocast.name() : std::string();
+    return Py_BuildValue("{s:s,s:s,s:s,s:O,s:O,s:O,s:O,s:O,s:O,s:z}", "name", op.name.c_str(), "space", op.space.c_str(),
                          "function", op.function.c_str(), "batch", as_bool(op.batch), "cuda", as_bool(op.has_device()),
-                         "writes", as_bool(op.writes_inputs), "inputs", inputs.get(), "outs", outs.get());
+                         "writes", as_bool(op.writes_inputs), "inputs", inputs.get(), "outs", outs.get(), "plan",
+                         plan.get(), "autocast", autocast.empty() ? nullptr : autocast.c_str());
 }
 
 struct OperatorObject {

@@ -256,6 +256,7 @@ private:
         t.device = type == torch.device_cpu ? DLDevice{kDLCPU, 0} : DLDevice{torch_gpu_type(), index};
         if (!have_device_) device_ = t.device;
         have_device_ = true;
+        if (op_.input_facts(input).kind == ParameterKind::sizes) return call_.set_sizes(parameter, t, 0);
         call_.set_tensor(parameter, t, 0);
     }
     /// A row-major copy of an input, made by torch on its current stream, which is that of the kernel.

@@ -220,7 +220,7 @@ NUMBERS(Copy, (never, 0), (if_needed, 1), (always, 2), (from_producer, 3))
 NUMBERS(detail::Loaded, (yes, 0), (no, 1), (raised, 2))
 NUMBERS(detail::FieldForm, (mapping, 0), (attributes, 1), (sequence, 2), (methods, 3), (columns, 4))
 NUMBERS(detail::ParameterKind, (tensor, 0), (in_out, 1), (out, 2), (number, 3), (integer, 4), (boolean, 5), (text, 6),
-       (stream, 7), (dtype, 8))
+       (stream, 7), (dtype, 8), (sizes, 9))
 NUMBERS(detail::CapturedException::Kind, (none, 0), (error, 1), (memory, 2), (value, 3), (index, 4), (overflow, 5),
        (other, 6))
 LAYOUT(Py_buffer, 80, 8, (buf, 0), (obj, 8), (len, 16), (itemsize, 24), (readonly, 32), (ndim, 36), (format, 40),
@@ -260,6 +260,9 @@ LAYOUT(OperatorOptions, 16, 8, (batch, 0), (doc, 8))
 LAYOUT(detail::InputSpec, 32, 8, (name, 0), (kind, 8), (value, 16))
 LAYOUT(detail::OperatorFunctions, 56, 8, (name, 0), (overloads, 8), (count, 16), (torch, 24), (xla, 32), (xla_cuda, 40),
        (definition, 48))
+NUMBERS(detail::OperatorExtension::Kind, (gradient, 0), (autocast, 1))
+LAYOUT(GradientOptions, 32, 8, (takes, 0), (of, 16))
+LAYOUT(detail::OperatorExtension, 64, 8, (kind, 0), (functions, 8), (named, 16), (options, 24), (dtype, 56))
 LAYOUT(detail::OperatorRegistration, 24, 8, (op_, 0), (object_, 8), (sets_error_, 16))
 LAYOUT(detail::BoundFunction, 16, 8, (name, 0), (parameters, 8))
 OPAQUE(detail::NumpyField)

@@ -283,11 +283,12 @@ ROW(212, add_tensor_protocol, bool (*)(PyObject*))
 ROW(213, add_method, bool (*)(PyObject*, PyMethodDef*))
 ROW(214, check_distinct,
     ErrorState* (*)(const char*, const char*, const DLTensor*, const char*, const DLTensor*))
+ROW(215, extend_operator, void (*)(OperatorRegistration*, const OperatorExtension*, ErrorState**))
 // clang-format on
 
 #endif
 
-static_assert(ISTHMUS_BACKEND_COUNT == 215, "a new row has its line above");
+static_assert(ISTHMUS_BACKEND_COUNT == 216, "a new row has its line above");
 
 }  // namespace detail
 

@@ -78,7 +78,8 @@ namespace detail {
 inline constexpr int max_parameters = 24;
 inline constexpr int max_results = 8;
 
-enum class ParameterKind : std::uint8_t { tensor, in_out, out, number, integer, boolean, text, stream, dtype };
+/// `sizes` is no parameter of a function: an argument of a gradient that has an array's sizes, then 0, and no elements.
+enum class ParameterKind : std::uint8_t { tensor, in_out, out, number, integer, boolean, text, stream, dtype, sizes };
 
 /// One parameter. `requirement` is NULL for a scalar.
 struct ParameterFacts {
@@ -211,6 +212,16 @@ struct OperatorParameter<DType> {
     static constexpr ParameterFacts facts{ParameterKind::dtype};
     static DType get(const ParameterValue& value) noexcept { return value.dtype; }
     static bool is_given(const ParameterValue& value) noexcept { return value.has_scalar(); }
+};
+/// A gradient that is computed only where it is wanted.
+template <class T, int N, class... C>
+struct OperatorParameter<std::optional<Out<T, N, C...>>> {
+    using Inner = OperatorParameter<Out<T, N, C...>>;
+    static constexpr ParameterFacts facts{ParameterKind::out, true, Inner::facts.is_like, Inner::facts.requirement};
+    static std::optional<Out<T, N, C...>> get(const ParameterValue& value) noexcept {
+        if (value.tensor == nullptr) return std::nullopt;
+        return Inner::get(value);
+    }
 };
 /// What may be None: an input that says whether it was given.
 template <class A>

@@ -10,6 +10,18 @@
 
 ISTHMUS_BEGIN
 
+/// What a gradient takes and what it is of: .gradient<g>({.takes = {"grad_out", "rois"}, .of = {"input"}}).
+struct GradientOptions {
+    /// The inputs of the gradient's function, in their order; what is not named is not kept for the backward pass.
+    /// "grad_out" is the gradient of the result and "out" the result itself ("grad_out[1]" and "out[1]" of several),
+    /// all others are arguments, or the name of a size of one, for a std::int64_t. Without names: the gradient of each
+    /// result, then all arguments.
+    std::initializer_list<const char*> takes = {};
+    /// The arguments that the results of the gradient's function belong to, in their order. Without names: each
+    /// floating-point argument.
+    std::initializer_list<const char*> of = {};
+};
+
 /// Options of op().
 struct OperatorOptions {
     /// Leading dimensions of the tensors broadcast, as NumPy's generalised ufuncs have it.
@@ -66,6 +78,16 @@ struct OperatorOf {
         name.text, OverloadSet<f...>::facts, OverloadSet<f...>::count, torch, xla<false>, xla<true>, &definition};
 };
 
+/// What is said of an operator beyond its functions.
+struct OperatorExtension {
+    enum class Kind : std::uint8_t { gradient, autocast };
+    Kind kind = Kind::gradient;
+    const OperatorFunctions* functions = nullptr;  ///< of the gradient
+    const char* named = nullptr;                   ///< of the gradient: another operator in place of functions
+    GradientOptions options = {};
+    DType dtype = {};  ///< of autocast
+};
+
 /// The part of RegisteredOperator that does not depend on the functions. An error is thrown as Error, or set as the
 /// Python exception for a module of the bare API (`sets_error`).
 class OperatorRegistration {
@@ -82,6 +104,7 @@ protected:
     /// The operator is complete: the frameworks that were imported before this module get it.
     ~OperatorRegistration();
     void add_gradient(const OperatorFunctions& functions);
+    void extend(const OperatorExtension& more);
     void add_device(const OverloadFacts* overloads, int count, bool of_gradient);
 
 private:
