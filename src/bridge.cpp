@@ -18,6 +18,7 @@
 #include "bridge/operators/infer.cpp"
 #include "bridge/operators/jax.cpp"
 #include "bridge/operators/object.cpp"
+#include "bridge/operators/sizes.cpp"
 #include "bridge/operators/torch.cpp"
 #include "bridge/operators/ufunc.cpp"
 #include "bridge/records.cpp"

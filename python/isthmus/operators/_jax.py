@@ -14,7 +14,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from .._isthmus import TensorValueError
 from ._registry import ARRAYS, KnownOperator, Registry, handed_over
-from ._sizes import infer, names_of
+from ._sizes import infer, is_bounded, names_of
 
 
 def must_see(op: Any, arguments: Mapping[str, Any]) -> bool:
@@ -36,6 +36,8 @@ def call(op: Any, arguments: dict[str, Any], out: Any = None) -> Any:
         )
     known = register(op)
     values = [arguments[row["name"]] if row["name"] in arguments else known.missing(row) for row in known.inputs]
+    if any(map(is_bounded, known.outs)) and not any(isinstance(value, jax.core.Tracer) for value in values):
+        return known.call_by_numpy(values)
     results = known.bind(values)
     return known.packed(results)
 
@@ -53,6 +55,14 @@ class JaxOperator(KnownOperator):
         self._gradient = JaxOperator(gradient) if gradient is not None else None
         self.widened = [_widened(row) for row in self.inputs]
         self.is_wide = any(self.widened) or any(_WIDE.intersection(row["dtypes"]) for row in self.outs)
+
+    def call_by_numpy(self, values: Sequence[Any]) -> Any:
+        """A plain call whose results have as many rows as it says, which XLA could only pad."""
+        given = [
+            self.widen(row, np.asarray(value)) if isinstance(value, jax.Array) else value
+            for row, value in zip(self.inputs, values, strict=True)
+        ]
+        return jax.tree.map(jnp.asarray, self.op.eager(*given))
 
     @property
     def gradient(self) -> JaxOperator:

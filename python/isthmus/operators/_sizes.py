@@ -28,6 +28,12 @@ def _is_formula(size: Any) -> bool:
     return isinstance(size, str) and _NAMED.fullmatch(size) is None
 
 
+def is_bounded(row: dict[str, Any]) -> bool:
+    """Whether a result says during a call how many rows it has."""
+    sizes = row["sizes"]
+    return bool(sizes) and isinstance(sizes[0], str) and sizes[0].startswith("<=")
+
+
 class _Codes:
     def __init__(self, same: Callable[[Any, Any], bool]) -> None:
         self.same = same
@@ -93,7 +99,7 @@ class _Codes:
             is_zero = isinstance(b, int) and b == 0
             return a // b if not is_zero and self.same(a % b, 0) else None
 
-        return of(ast.parse(formula, mode="eval").body)
+        return of(ast.parse(formula.removeprefix("<="), mode="eval").body)
 
 
 _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {

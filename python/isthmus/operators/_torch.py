@@ -18,7 +18,7 @@ from torch._higher_order_ops import effects
 from .._isthmus import Error
 from . import _torch_autograd
 from ._registry import KnownOperator, Registry
-from ._sizes import infer, names_of
+from ._sizes import infer, is_bounded, names_of
 
 _TYPES = {"number": "float", "integer": "SymInt", "boolean": "bool", "text": "str", "dtype": "ScalarType"}
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -158,10 +158,18 @@ class TorchOperator(KnownOperator):
         self.check_sizes(arguments)
         said = [(_dtype_name(a), a.shape) if isinstance(a, torch.Tensor) else _plain(a) for a in arguments]
         results = tuple(
-            first.new_empty(sizes, dtype=getattr(torch, dtype))
-            for dtype, sizes in infer(self.op, said, batch or -1, _same)
+            first.new_empty(self.sizes_of(row, sizes), dtype=getattr(torch, dtype))
+            for row, (dtype, sizes) in zip(self.outs, infer(self.op, said, batch or -1, _same), strict=True)
         )
         return self.packed(results)
+
+    def sizes_of(self, row: dict[str, Any], sizes: Sequence[Any]) -> Sequence[Any]:
+        """The sizes of a result, whose first one is a new symbol if the call says it."""
+        if not is_bounded(row):
+            return sizes
+        rows = torch.library.get_ctx().new_dynamic_size()
+        torch._check(rows <= sizes[0])
+        return (rows, *sizes[1:])
 
     def check_sizes(self, arguments: Sequence[Any]) -> None:
         """That an integer is the size of a result is known of its symbol from here on."""
@@ -203,6 +211,10 @@ class TorchOperator(KnownOperator):
     def mapped(self, info: Any, in_dims: Sequence[int | None], split: Split, args: Sequence[Any]) -> Any:
         """vmap's rule: the batched form, with one leading dimension more."""
         batch, arguments = split(args)
+        if any(is_bounded(row) for row in self.outs):
+            raise Error(
+                f"{self.function}(): each call says how many rows its result has, and vmap's calls would differ"
+            )
         arguments = self.complete(arguments)
         dims = list(split(in_dims)[1])
         dims += [None] * (len(arguments) - len(dims))

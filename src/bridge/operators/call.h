@@ -109,12 +109,17 @@ public:
     }
     /// The memory of a result that the caller brought. An error names the result.
     Result<void> set_out(int out, const DLTensor& t, Flags flags, const SizesList& shape);
+    /// Results keep the rows that the function did not write: integers -1, everything else 0.
+    void set_padded() noexcept { padded_ = true; }
+    /// How many rows a result has whose first size is a bound. Call after run().
+    std::int64_t rows_of(int out) const noexcept { return rows_[out]; }
     /// The memory of a result that was allocated for this call.
     void set_made(int out, const DLTensor& t) noexcept { set_tensor(op_.outs[out], t, 0); }
 
     /// Calls the function. Uses nothing of Python.
     CapturedException run() {
         if (ISTHMUS_UNLIKELY(op_.wanted_parameter >= 0)) drop_unwanted();
+        if (ISTHMUS_UNLIKELY(op_.has_bounds)) ask_rows();
         return ISTHMUS_LIKELY(stream_ == nullptr) ? run_here() : run_on_device();
     }
 
@@ -181,6 +186,8 @@ private:
         return !op_.parameters()[op_.outs[out]].optional || (values_[op_.wanted_parameter].integer >> out & 1) != 0;
     }
     void drop_unwanted() noexcept;
+    void ask_rows() noexcept;
+    void pad() noexcept;
     CapturedException run_batched();
     CapturedException run_here();
     CapturedException run_on_device();
@@ -200,9 +207,11 @@ private:
     bool abstract_ = false;
     bool symbolic_ = false;
     bool leaves_formulas_ = false;
+    bool padded_ = false;
     DevicePacker device_packer_ = nullptr;
     void* packer_context_;                         ///< set with the packer
     std::unique_ptr<std::vector<Tensor>> copies_;  ///< of arguments that were not row-major
+    std::int64_t rows_[max_results];  ///< set if some result is bounded
     SizeNames names_;
     ParameterValue values_[max_parameters];
     DLTensor inner_[max_parameters];

@@ -22,6 +22,7 @@ OperatorDefinition::OperatorDefinition(const OperatorFunctions& functions_, cons
         const ParameterFacts& facts = parameters()[i];
         if (facts.kind == ParameterKind::out) {
             outs[out_count++] = i;
+            has_bounds = has_bounds || has_bound(*facts.requirement);
             continue;
         }
         inputs[input_count++].parameter = i;
@@ -144,6 +145,8 @@ void check_operator(const OperatorDefinition& op) {
             op.refuse({"leading dimensions broadcast only where the rank is fixed, and argument '", op.name_of(i),
                        "' is ", r->words});
     }
+    if (op.batch && op.has_bounds)
+        op.refuse("leading dimensions do not broadcast if a result says how many rows it has (\"<=n\")");
     if (op.first_tensor < 0)
         op.refuse("it has no tensor argument; expected at least one, since a call belongs to its framework");
 }

@@ -78,6 +78,7 @@ struct OperatorDefinition {
     bool batch = false;     ///< leading dimensions broadcast
     bool writes_inputs = false;
     bool has_formulas = false;      ///< some input has a size that is a formula of others
+    bool has_bounds = false;        ///< some result says during the call how many rows it has
     bool packs_inputs = false;      ///< some function takes a row-major copy of an argument of another order
     bool offered_to_torch = false;  ///< torch.ops has it, or cannot have it
     OperatorDefinition* gradient = nullptr;
@@ -103,6 +104,8 @@ struct OperatorDefinition {
         return on_device ? device_sources.get() + (overload - device_overloads) * out_count
                          : sources.get() + (overload - overloads) * out_count;
     }
+    /// Whether the number of rows of a result is known after a call alone.
+    bool is_bounded(int out) const noexcept { return has_bounds && has_bound(*parameters()[outs[out]].requirement); }
     bool has_device() const noexcept { return device_overloads != nullptr; }
     /// The name of a parameter, for an error.
     const char* name_of(int parameter) const noexcept;

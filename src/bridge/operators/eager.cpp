@@ -7,38 +7,13 @@
 #include "../protocol/import_request.h"
 #include "../results.h"
 #include "../runtime/names.h"
+#include "slots.h"
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
 namespace {
-
-/// Several objects of type X, constructed in place one after the other, and destroyed together.
-template <class X, int max>
-class Slots {
-public:
-    Slots() noexcept {}
-    ~Slots() {
-        for (int i = 0; i < count_; ++i) (*this)[i].~X();
-    }
-    Slots(const Slots&) = delete;
-    Slots& operator=(const Slots&) = delete;
-
-    int size() const noexcept { return count_; }
-    X& operator[](int i) noexcept { return *std::launder(reinterpret_cast<X*>(storage_[i])); }
-    /// `make` returns an X.
-    template <class F>
-    X& add(F&& make) {
-        X* made = ::new (static_cast<void*>(storage_[count_])) X(make());
-        ++count_;
-        return *made;
-    }
-
-private:
-    int count_ = 0;
-    alignas(X) unsigned char storage_[static_cast<std::size_t>(max)][sizeof(X)];
-};
 
 /// A tensor borrowed for the call, and the object that it came from.
 struct Loan {
@@ -228,6 +203,9 @@ private:
         return nullptr;
     }
     bool take_out(int out, PyObject* object, const SizesList& shape) {
+        if (op_.is_bounded(out))
+            return fail(op_.argument_error(ErrorCode::bad_argument, op_.out_names[out],
+                                           "the call says how many rows there are; expected no out="));
         const Borrowed* tensor = borrow(object, op_.out_names[out], true);
         if (tensor == nullptr) return false;
         auto set = call_.set_out(out, tensor->descriptor(), tensor->flags(), shape);
@@ -320,8 +298,20 @@ private:
         raise_captured(function(), captured);
         return false;
     }
+    /// Leaves the results the rows that they said they have.
+    ISTHMUS_NOINLINE bool narrow() {
+        for (int i = 0; i < op_.out_count; ++i) {
+            if (!op_.is_bounded(i) || call_.rows_of(i) == made_[i].t.shape[0]) continue;
+            const Ref rows(PyLong_FromLongLong(call_.rows_of(i)));
+            const Ref slice(rows ? PySlice_New(nullptr, rows.get(), nullptr) : nullptr);
+            made_[i].object = Ref(slice ? PyObject_GetItem(made_[i].object.get(), slice.get()) : nullptr);
+            if (!made_[i].object) return false;
+        }
+        return true;
+    }
     PyObject* reply() {
         if (op_.out_count == 0) Py_RETURN_NONE;
+        if (ISTHMUS_UNLIKELY(op_.has_bounds) && !narrow()) return nullptr;
         if (ISTHMUS_UNLIKELY(out_ != nullptr)) return Py_NewRef(out_);
         if (ISTHMUS_LIKELY(op_.out_count == 1)) return made_[0].object.release();
         Ref tuple(PyTuple_New(op_.out_count));

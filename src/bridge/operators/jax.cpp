@@ -217,6 +217,7 @@ private:
                 set_attribute(call.value(p), i);
             }
         }
+        if (op_.has_bounds) call.set_padded();
         if (stream_) call.go_to(*stream_).value();
         call.choose().value();
         SizesList shape;

@@ -27,6 +27,8 @@ struct TorchLibraryShims {
     int (*delete_string)(void*);
     int (*delete_value)(std::uint64_t*);
     int (*copy)(TorchShims::Handle to, TorchShims::Handle from, std::int32_t non_blocking);
+    int (*reinterpret)(TorchShims::Handle of, std::int64_t ndim, const std::int64_t* sizes, const std::int64_t* strides,
+                       std::int64_t offset, TorchShims::Handle* made);
 
     /// False if this libtorch lacks one.
     bool load() noexcept {
@@ -37,7 +39,8 @@ struct TorchLibraryShims {
                find_symbol(lib, "torch_string_c_str", string_text) &&
                find_symbol(lib, "torch_delete_string", delete_string) &&
                find_symbol(lib, "torch_delete_stable_ivalue", delete_value) &&
-               find_symbol(lib, "aoti_torch_copy_", copy);
+               find_symbol(lib, "aoti_torch_copy_", copy) &&
+               find_symbol(lib, "aoti_torch__reinterpret_tensor", reinterpret);
     }
 };
 ISTHMUS_STATE TorchLibraryShims torch_library_shims{};
@@ -179,6 +182,8 @@ public:
             throw std::runtime_error(captured.kind() == CapturedException::Kind::error
                                          ? std::string(captured.text())
                                          : concat({op_.function, "(): ", captured.text()}));
+        for (int i = 0; op_.has_bounds && i < op_.out_count; ++i)
+            if (op_.is_bounded(i)) narrow(i);
         for (int i = 0; i < op_.input_count; ++i) drop(i);
         for (int i = 0; i < op_.out_count; ++i) std::memcpy(&stack_[i], &results_[i], sizeof results_[i]);
         made_ = 0;
@@ -292,6 +297,20 @@ private:
         made.t.shape = sizes;
         made.t.strides = strides;
         call_.set_made(out, made.t);
+    }
+    /// Leaves a result the rows that it said it has.
+    void narrow(int out) {
+        const TorchShims& torch = torch_shims;
+        std::int64_t ndim = 0, offset = 0, *sizes = nullptr, *strides = nullptr;
+        TorchShims::Handle narrowed = nullptr;
+        bool good = torch.get_dim(results_[out], &ndim) == 0 && torch.get_sizes(results_[out], &sizes) == 0 &&
+                    torch.get_strides(results_[out], &strides) == 0;
+        SizesList rows;
+        for (std::int64_t d = 0; good && d < ndim; ++d) rows.push_back(d == 0 ? call_.rows_of(out) : sizes[d]);
+        good = good && torch_library_shims.reinterpret(results_[out], ndim, rows.data(), strides, offset, &narrowed) == 0;
+        if (!good) throw std::runtime_error(concat({op_.function, "(): torch made no part of a result: ", torch.what()}));
+        torch.delete_handle(results_[out]);
+        results_[out] = narrowed;
     }
     /// The kernel's work goes to torch's current stream, where the work on its tensors is.
     ISTHMUS_NOINLINE void go_to_device() {

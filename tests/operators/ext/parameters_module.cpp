@@ -3,8 +3,11 @@
 #include <isthmus/op.h>
 #include <isthmus/visit.h>
 
+#include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <string_view>
+#include <vector>
 
 namespace {
 
@@ -158,11 +161,64 @@ void fold(View<const float, 1, sizes<"h*w">> x, View<const float, 1, sizes<"h">>
 void without_n(View<const float, 1, sizes<"m">>, Out<float, 1, sizes<"2*n">>) {}
 void of_no_n(View<const float, 1, sizes<"n*n">>, Out<float, 0>) {}
 
+/// The boxes that no better one covers by more than half, the best first.
+float covered(View<const float, 2, sizes<"n 4">> boxes, std::int64_t a, std::int64_t b) {
+    const auto area = [&](std::int64_t i) { return (boxes(i, 2) - boxes(i, 0)) * (boxes(i, 3) - boxes(i, 1)); };
+    const float w = std::min(boxes(a, 2), boxes(b, 2)) - std::max(boxes(a, 0), boxes(b, 0));
+    const float h = std::min(boxes(a, 3), boxes(b, 3)) - std::max(boxes(a, 1), boxes(b, 1));
+    const float both = std::max(w, 0.0F) * std::max(h, 0.0F);
+    return both / (area(a) + area(b) - both);
+}
+template <class Index>
+void nms(View<const float, 2, sizes<"n 4">> boxes, View<const float, 1, sizes<"n">> scores, double threshold,
+         Out<Index, 1, sizes<"<=n">> keep) {
+    std::vector<std::int64_t> order(static_cast<std::size_t>(scores.extent(0)));
+    std::iota(order.begin(), order.end(), std::int64_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return scores(a) > scores(b); });
+    std::int64_t count = 0;
+    for (const std::int64_t i : order) {
+        bool good = true;
+        for (std::int64_t k = 0; good && k < count; ++k)
+            good = covered(boxes, static_cast<std::int64_t>(keep(k)), i) <= static_cast<float>(threshold);
+        if (good) keep(count++) = static_cast<Index>(i);
+    }
+    keep.resize(count);
+}
+void nms64(View<const float, 2, sizes<"n 4">> boxes, View<const float, 1, sizes<"n">> scores, double threshold,
+           Out<std::int64_t, 1, sizes<"<=n">> keep) {
+    nms<std::int64_t>(boxes, scores, threshold, keep);
+}
+/// Rows of x whose mask is set; x and its mask may have any number of rows, the result has at most so many.
+void masked(View<const float, 2, sizes<"n k">> x, View<const bool, 1, sizes<"n">> mask,
+            Out<float, 2, sizes<"<=n k">> y, Out<std::int32_t, 1, sizes<"<=n">> where) {
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < x.extent(0); ++i) {
+        if (!mask(i)) continue;
+        for (std::int64_t j = 0; j < x.extent(1); ++j) y(count, j) = x(i, j);
+        where(count++) = static_cast<std::int32_t>(i);
+    }
+    y.resize(count);
+    where.resize(count);
+}
+void masked_gradient(View<const float, 2, sizes<"m k">> g, View<const std::int32_t, 1, sizes<"m">> where,
+                     Out<float, 2, sizes<"n k">> dx) {
+    for (std::int64_t i = 0; i < dx.extent(0); ++i)
+        for (std::int64_t j = 0; j < dx.extent(1); ++j) dx(i, j) = 0;
+    for (std::int64_t i = 0; i < where.extent(0); ++i)
+        for (std::int64_t j = 0; where(i) >= 0 && j < dx.extent(1); ++j) dx(where(i), j) = g(i, j);
+}
+/// Says a number of rows that is given, whatever it is.
+void first_rows(View<const float, 1, sizes<"n">> x, std::int64_t count, Out<float, 1, sizes<"<=2*n">> y) {
+    for (std::int64_t i = 0; i < y.extent(0); ++i) y(i) = x(i % x.extent(0));
+    if (count != -7) y.resize(count);
+}
+
 /// Registrations that must fail, by name.
 PyObject* refuse(PyObject*, PyObject* which) {
     const isthmus::Ref scratch(PyModule_New("scratch"));
     const std::string_view name = PyUnicode_AsUTF8(which);
     if (name == "result") return op<"bad::without_n", without_n>(scratch.get(), {"x"}), nullptr;
+    if (name == "batch") return op<"bad::masked", masked>(scratch.get(), {"x", "mask"}, {.batch = true}), nullptr;
     if (name == "argument") return op<"bad::of_no_n", of_no_n>(scratch.get(), {"x"}), nullptr;
     Py_RETURN_NONE;
 }
@@ -175,9 +231,17 @@ bool bind_formulas(PyObject* m) {
            op<"parameters::fold", fold>(m, {"x", "rows", "columns"});
 }
 
+bool bind_rows(PyObject* m) {
+    return op<"parameters::nms", nms<std::int32_t>>(m, {"boxes", "scores", "threshold"}) &&
+           op<"parameters::nms64", nms64>(m, {"boxes", "scores", "threshold"}) &&
+           op<"parameters::first_rows", first_rows>(m, {"x", "count"}) &&
+           op<"parameters::masked", masked>(m, {"x", "mask"})
+               .gradient<masked_gradient>({.takes = {"grad_out", "out[1]"}});
+}
+
 PyMethodDef methods[] = {{"refuse", refuse, METH_O, nullptr}, {}};
 int fill(PyObject* module) {
-    return bind_packed(module) && bind_dtypes(module) && bind_optional(module) && bind_formulas(module) ? 0 : -1;
+    return bind_packed(module) && bind_dtypes(module) && bind_optional(module) && bind_formulas(module) && bind_rows(module) ? 0 : -1;
 }
 PyModuleDef_Slot slots[] = {
     {Py_mod_exec, reinterpret_cast<void*>(fill)},

@@ -89,8 +89,11 @@ constexpr bool take_formula(std::string_view& text) {
     }
     return false;
 }
+/// "<=n" is a formula too: the most that a size will be.
 constexpr bool is_formula_word(std::string_view word) {
-    return !is_size_word(word) && take_formula(word) && word.empty();
+    if (is_size_word(word)) return false;
+    if (is_bound(word)) word.remove_prefix(2);
+    return take_formula(word) && word.empty();
 }
 constexpr bool are_size_words(std::string_view text) {
     for (std::string_view word = take_word(text); !word.empty(); word = take_word(text))
@@ -116,7 +119,8 @@ constexpr SizeSpec read_size(std::string_view word) {
 /// Sizes in words, one per dimension: a number, a name that stands for one size wherever the call writes it, a name and
 /// how many more or fewer ("n+1"), or ":" for any. `sizes<"h w 3">`; between arguments `sizes<"n d">` and `sizes<"m
 /// d">` share d. For an operator also a formula of names and numbers, with + - * / and parentheses and without spaces,
-/// whose names other arguments give: `sizes<"k c/(h*w) h w">`.
+/// whose names other arguments give: `sizes<"k c/(h*w) h w">`; and for the first size of an Out the most that it will
+/// be: `sizes<"<=n 4">`.
 template <detail::Literal text>
 struct sizes {
     static_assert(detail::are_size_words(text.view()),

@@ -12,19 +12,61 @@
 
 ISTHMUS_BEGIN
 
+namespace detail {
+
+/// Whether one of the first `count` sizes is a bound.
+constexpr bool has_bound(const Requirement& r, int count = 1) {
+    for (int i = 0; i < count && i < r.size_count; ++i)
+        if (is_bound(formula_of(r.sizes[i]))) return true;
+    return false;
+}
+/// Where a result whose first size is a bound says how many rows it has.
+template <bool has_rows>
+class RowCount {};
+template <>
+class RowCount<true> {
+public:
+    /// For layers above.
+    void set_rows_at(std::int64_t* rows) noexcept { rows_ = rows; }
+
+protected:
+    std::int64_t* rows_ = nullptr;
+};
+[[noreturn]] inline void throw_rows(std::int64_t rows, std::int64_t bound) {
+    throw make_error(ErrorCode::bad_argument, ErrorKind::value,
+                     {"Out::resize(): found ", rows, " rows; expected 0 to ", bound});
+}
+
+}  // namespace detail
+
 /// A result of an operator: memory that the library makes, in the caller's framework, and that is not zeroed. A size is
 /// a number or a name, which an input's sizes or an integer argument gives: Out<float, 2, sizes<"n m">>, or a formula
 /// of such names: sizes<"n-1 c/(h*w)">. Without sizes it has those of the first tensor argument. Of a set of dtypes
 /// (Out<one_of<float, double>, 1>) it has the dtype of the first tensor argument of that set; Out<dtype_like<"x">, 1>
 /// has that of argument x. Valid for the length of the call, as a View is.
+///
+/// If the function finds out how many rows there are, the first size is the most that there can be, and resize() says
+/// how many there were: Out<std::int64_t, 1, sizes<"<=n">>.
 template <class T, int N, class... C>
-class Out : public View<T, N, C...> {
+class Out : public View<T, N, C...>, public detail::RowCount<detail::has_bound(View<T, N, C...>::requirement)> {
     static_assert(!std::is_const_v<T>, "isthmus: an Out is written, so its elements are not const");
+    static_assert(detail::has_bound(View<T, N, C...>::requirement) ||
+                      !detail::has_bound(View<T, N, C...>::requirement, N),
+                  "isthmus: of the sizes of an Out the first one can be a bound (\"<=n\"), and no other");
 
 public:
     constexpr Out() noexcept = default;
     /// Over the memory that the view shows.
     Out(const View<T, N, C...>& view) noexcept : View<T, N, C...>(view) {}
+
+    /// The result has the first `rows` rows. Only if its first size is a bound ("<=n"): without a call it has all.
+    /// Throws Error if it is not from 0 to extent(0).
+    void resize(std::int64_t rows)
+        requires(detail::has_bound(View<T, N, C...>::requirement))
+    {
+        if (rows < 0 || rows > this->extent(0)) detail::throw_rows(rows, this->extent(0));
+        if (this->rows_ != nullptr) *this->rows_ = rows;
+    }
 };
 
 /// A tensor argument of an operator that is written in place.
@@ -121,6 +163,15 @@ union ParameterValue {
         const bool given = true;
         std::memcpy(reinterpret_cast<char*>(this) + scalar_size, &given, sizeof given);
     }
+    /// Where a result says how many rows it has: behind the address of its tensor.
+    std::int64_t* rows() const noexcept {
+        std::int64_t* at = nullptr;
+        std::memcpy(&at, reinterpret_cast<const char*>(this) + scalar_size, sizeof at);
+        return at;
+    }
+    void set_rows(std::int64_t* at) noexcept {
+        std::memcpy(reinterpret_cast<char*>(this) + scalar_size, &at, sizeof at);
+    }
     static constexpr std::size_t scalar_size = 8;
 };
 
@@ -150,6 +201,8 @@ constexpr bool has_known_sizes(const Requirement& r) {
 /// `V` is the view that `A` is or derives from.
 template <class A, class V, ParameterKind kind>
 struct TensorParameter {
+    static_assert(kind == ParameterKind::out || !has_bound(V::requirement, V::requirement.size_count),
+                  "isthmus: a size that is a bound (\"<=n\") is for an Out");
     static constexpr ParameterFacts facts{kind, false, false, &V::requirement};
     static A get(const ParameterValue& value) noexcept { return view_of<V>(*value.tensor); }
     static bool is_given(const ParameterValue& value) noexcept
@@ -172,18 +225,24 @@ struct OperatorParameter<View<T, N, C...>>
 template <class T, int N, class... C>
 struct OperatorParameter<InOut<T, N, C...>>
     : TensorParameter<InOut<T, N, C...>, View<T, N, C...>, ParameterKind::in_out> {};
-template <class T, int N, class... C>
-struct OperatorParameter<Out<T, N, C...>> : TensorParameter<Out<T, N, C...>, View<T, N, C...>, ParameterKind::out> {
-    static_assert(has_known_sizes(View<T, N, C...>::requirement),
+/// Of a result whose elements have a type, or a dtype that an argument says.
+template <class O, class V>
+struct OutParameter : TensorParameter<O, V, ParameterKind::out> {
+    static_assert(has_known_sizes(V::requirement),
                   "isthmus: each size of an Out is a number, a name or a formula, since the library makes it");
+    static O get(const ParameterValue& value) noexcept {
+        O out = view_of<V>(*value.tensor);
+        if constexpr (has_bound(V::requirement)) out.set_rows_at(value.rows());
+        return out;
+    }
 };
+template <class T, int N, class... C>
+struct OperatorParameter<Out<T, N, C...>> : OutParameter<Out<T, N, C...>, View<T, N, C...>> {};
 
 template <Literal argument, int N, class... C>
 struct OperatorParameter<Out<dtype_like<argument>, N, C...>>
-    : TensorParameter<Out<dtype_like<argument>, N, C...>, View<dtype_like<argument>, N, C...>, ParameterKind::out> {
+    : OutParameter<Out<dtype_like<argument>, N, C...>, View<dtype_like<argument>, N, C...>> {
     using V = View<dtype_like<argument>, N, C...>;
-    static_assert(has_known_sizes(V::requirement),
-                  "isthmus: each size of an Out is a number, a name or a formula, since the library makes it");
     static constexpr LikeRequirement like{V::requirement, TextRef::of(argument.view())};
     static constexpr ParameterFacts facts{ParameterKind::out, false, true, &like.requirement};
 };
