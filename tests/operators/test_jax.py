@@ -155,7 +155,12 @@ MISTAKES = {
         "scale(): argument 'negate': expected True or False, got int",
     ),
     "text": (lambda e, a, b: e.scale(a, mode=1), TypeError, "scale(): argument 'mode': expected a string, got int"),
-    "writes": (lambda e, a, b: e.add_to(a[0], b[0]), ValueError, "add_to(): argument 'y': a JAX array is immutable"),
+    "writes": (
+        lambda e, a, b: e.add_to(np.zeros(3, np.float32), b[0]),
+        ValueError,
+        "add_to(): argument 'y': JAX makes this call, and what it writes is a new array; expected a jax.Array, got "
+        "ndarray",
+    ),
     "traced size": (lambda e, a, b: e.first(a[0], jnp.int32(2) + 0), TypeError, "argument 'k': found a traced value"),
     "out": (lambda e, a, b: e.distance(a, b, out=np.ones((5, 4))), ValueError, "argument 'out'"),
     "thrown": (lambda e, a, b: e.fail(a[0], "runtime"), Exception, "fail(): it broke"),

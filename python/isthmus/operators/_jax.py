@@ -23,6 +23,8 @@ def must_see(op: Any, arguments: Mapping[str, Any]) -> bool:
     arrays = [value for value in arguments.values() if isinstance(value, jax.Array)]
     if any(isinstance(value, jax.core.Tracer) for value in arrays):
         return True
+    if arrays and op._table["writes"]:  # arrays are immutable: what is written is a result
+        return True
     if arrays and not jax.config.jax_enable_x64 and register(op).is_wide:
         return True
     return bool(op._table["cuda"]) and any(device.platform != "cpu" for value in arrays for device in value.devices())
@@ -71,14 +73,18 @@ class JaxOperator(KnownOperator):
             self._gradient = register(self.named_gradient())
         return self._gradient
 
+    def packed(self, results: Sequence[Any]) -> Any:
+        """With the arguments that were written."""
+        return (tuple(results) if len(results) > 1 else results[0]) if results else None
+
     def missing(self, row: dict[str, Any]) -> Any:
         if "default" not in row and not row["optional"]:
             raise TypeError(f"{self.function}() missing required argument {row['name']!r}")
         return row.get("default")
 
     def bind(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The results for arguments by input: arrays and traced scalars become operands of XLA, the rest is known
-        now."""
+        """The results for arguments by input, and the arguments that were written: arrays and traced scalars become
+        operands of XLA, the rest is known now."""
         values = [self.array(row, value) for row, value in zip(self.inputs, values, strict=True)]
         static = [self.static(row, value) for row, value in zip(self.inputs, values, strict=True)]
         said = [value if fixed is None else fixed[0] for fixed, value in zip(static, values, strict=True)]
@@ -89,17 +95,16 @@ class JaxOperator(KnownOperator):
         def run(*operands: Any) -> tuple[Any, ...]:
             return tuple(self.ffi_call(self.filled(said, places, operands), places))
 
-        for row, value in zip(self.inputs, values, strict=True):
-            if row["kind"] == "in_out" and value is not None:
-                raise TensorValueError(
-                    f"{self.function}(): argument {row['name']!r}: a JAX array is immutable, so its memory is "
-                    "read-only; expected writable memory"
-                )
         operands = [jnp.asarray(values[i]) for i in places]
         return Differentiated(self, said, places, run)(operands) if self.plan is not None else run(*operands)
 
     def array(self, row: dict[str, Any], value: Any) -> Any:
         """A tensor of another framework as an array of JAX, in place. Raises isthmus.Error with the argument's name."""
+        if row["kind"] == "in_out" and value is not None and not isinstance(value, jax.Array):
+            raise TensorValueError(
+                f"{self.function}(): argument {row['name']!r}: JAX makes this call, and what it writes is a new array; "
+                f"expected a jax.Array, got {type(value).__name__}"
+            )
         if row["kind"] not in ARRAYS or value is None or isinstance(value, (jax.Array, np.ndarray)):
             return value
         return handed_over(self, row, value, "jax")
@@ -202,14 +207,26 @@ class JaxOperator(KnownOperator):
                 attributes[f"p{i}"] = _ATTRIBUTES[row["kind"]](value)
         if operands:
             attributes["rank"] = np.int64(operands[0].ndim - lead)
-        shapes = [jax.ShapeDtypeStruct(tuple(sizes), _dtype(dtype)) for dtype, sizes in results]
-        target = jax.ffi.ffi_call(self.name, shapes, vmap_method="expand_dims", has_side_effect=not self.outs)
         if not self.is_wide or jax.config.jax_enable_x64:
-            return list(target(*operands, **attributes))
+            return self.target(results, operands, places)(*operands, **attributes)
         with _enable_x64(True):
             wide = [self.widen(self.inputs[i], operand) for i, operand in zip(places, operands, strict=True)]
-            returned = target(*wide, **attributes)
+            returned = self.target(results, wide, places)(*wide, **attributes)
             return [r.astype(_CANONICAL.get(_dtype_name(r.dtype), r.dtype)) for r in returned]
+
+    def target(self, results: Sequence[Any], operands: Sequence[Any], places: Sequence[int]) -> Callable[..., Any]:
+        """XLA's target. An operand that is written is a result in the same memory, behind the others."""
+        shapes = [jax.ShapeDtypeStruct(tuple(sizes), _dtype(dtype)) for dtype, sizes in results]
+        written = [k for k, i in enumerate(places) if self.inputs[i]["kind"] == "in_out"]
+        aliases = {k: len(shapes) + j for j, k in enumerate(written)}
+        shapes += [jax.ShapeDtypeStruct(operands[k].shape, operands[k].dtype) for k in written]
+        return jax.ffi.ffi_call(  # type: ignore[no-any-return]
+            self.name,
+            shapes,
+            vmap_method="broadcast_all" if written else "expand_dims",
+            has_side_effect=not shapes,
+            input_output_aliases=aliases,
+        )
 
     def widen(self, row: dict[str, Any], operand: Any) -> Any:
         name = _dtype_name(operand.dtype)

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call.h"  // Python.h must come before any standard header
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "xla_ffi.h"
@@ -21,7 +22,7 @@ struct XlaRefused : std::exception {
 /// One call of XLA, on one of its threads, without Python. isthmus.operators passes these attributes: "how" has a
 /// letter for each input, t and s for a tensor and a scalar among the operands, a for an attribute "p<place>", n for an
 /// argument that was not given; "rank" is that of the first operand without batch dimensions, of which all operands
-/// have the same number.
+/// have the same number. Behind the operator's results is one for each operand that is written.
 class XlaCall {
 public:
     XlaCall(const OperatorDefinition& op, const xla::CallFrame& frame) noexcept : op_(op), frame_(frame) {}
@@ -47,6 +48,7 @@ public:
         find_batch();
         for (int d = 0; d < batch_ndim_; ++d)
             if (batch_[d] == 0) return;
+        copy_written();
         if (!scalars_vary_) return run_at(nullptr);
         std::int64_t place[max_ndim] = {};
         do run_at(place);  // each place has its own scalars
@@ -128,9 +130,12 @@ private:
     void find_batch() {
         how_ = text("how");
         check_letters();
-        int operands = 0;
-        for (const char c : how_) operands += c == 't' || c == 's';
-        if (frame_.arguments.size != operands || frame_.results.size != op_.out_count)
+        int operands = 0, written = 0;
+        for (int i = 0; i < op_.input_count; ++i) {
+            operands += how(i) == 't' || how(i) == 's';
+            written += is_written(i);
+        }
+        if (frame_.arguments.size != operands || frame_.results.size != op_.out_count + written)
             refuse("XLA's operands and results are not those of this operator");
         if (operands == 0) return;
         const xla::Scalar& given = scalar("rank");
@@ -163,6 +168,26 @@ private:
                                                        ", got sizes ", sizes_of(buffer)});
         }
     }
+    bool is_written(int input) const { return how(input) == 't' && op_.input_facts(input).kind == ParameterKind::in_out; }
+    /// XLA gives an operand that is written and its result the same memory; if it did not, the result is a copy.
+    void copy_written() const {
+        int next = 0, written = op_.out_count;
+        for (int i = 0; i < op_.input_count; ++i) {
+            if (how(i) != 't' && how(i) != 's') continue;
+            const xla::Buffer& given = operand(next++);
+            if (!is_written(i)) continue;
+            const xla::Buffer& made = result(written++);
+            if (made.rank != given.rank || !std::equal(given.dims, given.dims + given.rank, made.dims) ||
+                made.dtype != given.dtype)
+                refuse_argument(op_.inputs[i].name, {"expected a result of sizes ", sizes_of(given), ", got ",
+                                                     sizes_of(made)});
+            if (made.data == given.data) continue;
+            if (stream_) refuse_argument(op_.inputs[i].name, "XLA did not give its result the same memory");
+            std::int64_t strides[max_ndim];
+            std::memcpy(made.data, given.data,
+                        static_cast<std::size_t>(layout::nbytes(describe(given, nullptr, strides), false)));
+        }
+    }
     /// Whether a buffer has the batch dimensions, each of the common size or of size 1.
     void check_batch(const xla::Buffer& buffer, const std::string& name) const {
         const auto refuse_it = [&](Message expected) {
@@ -193,12 +218,13 @@ private:
         // Without batch dimensions at a place: "rank" counts those too that the operator broadcasts itself.
         OperatorCall call(op_, place == nullptr ? batch_ndim_ : 0);
         std::int64_t strides[max_parameters][max_ndim];
-        int next = 0;
+        int next = 0, written = op_.out_count;
         for (int i = 0; i < op_.input_count; ++i) {
             const int p = op_.inputs[i].parameter;
             const ParameterFacts& facts = op_.parameters()[p];
             if (how(i) == 't' && facts.is_tensor()) {
-                const DLTensor t = describe(operand(next++), place, strides[p]);
+                const xla::Buffer& given = operand(next++);
+                const DLTensor t = describe(is_written(i) ? result(written++) : given, place, strides[p]);
                 if (facts.kind == ParameterKind::sizes)
                     call.set_sizes(p, t, 0);
                 else
