@@ -46,9 +46,9 @@ public:
         : OperatorRegistration(detail::OperatorOf<name, f...>::functions, module, sets_error, inputs, options) {}
 
     /// `g(gradients of the results…, inputs…, Outs…)` has one Out for each floating-point input, in their order, with
-    /// its sizes; `options` name other inputs and Outs. A std::optional<Out> is absent in a call that does not want that
-    /// gradient. Of an overload set it is one too. A second call names the gradient of the first one's function. Throws
-    /// Error (bare API: sets the Python exception) if it does not fit.
+    /// its sizes; `options` name other inputs and Outs. A std::optional<Out> is absent in a call that does not want
+    /// that gradient. Of an overload set it is one too. A second call names the gradient of the first one's function.
+    /// Throws Error (bare API: sets the Python exception) if it does not fit.
     template <auto... g>
     RegisteredOperator& gradient(const GradientOptions& options = {}) {
         this->extend({.functions = &detail::OperatorOf<name, g...>::functions, .options = options});

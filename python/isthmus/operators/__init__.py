@@ -90,6 +90,14 @@ def _redirect(op: Any, arguments: Mapping[str, Any], out: Any, framework: str | 
     return NotImplemented
 
 
+def _random_words(op: Any, name: str, value: Any, beside: Any) -> tuple[int, ...]:
+    """Called by an extension for an argument that is a source of random numbers: what it draws, four numbers of 32 bits
+    with a sign. beside: the first tensor of the call, whose framework None means, or None."""
+    from ._random import words
+
+    return words(op, name, value, beside)
+
+
 def _calls(framework: str) -> Any:
     if framework == "jax":
         return _backend(framework)

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
-from .._isthmus import TensorValueError
+from .._isthmus import TensorTypeError, TensorValueError
+from . import _random
 from ._registry import ARRAYS, KnownOperator, Registry, handed_over
 from ._sizes import infer, is_bounded, names_of
 
@@ -78,7 +79,7 @@ class JaxOperator(KnownOperator):
         return (tuple(results) if len(results) > 1 else results[0]) if results else None
 
     def missing(self, row: dict[str, Any]) -> Any:
-        if "default" not in row and not row["optional"]:
+        if "default" not in row and not row["optional"] and row["kind"] != "random":
             raise TypeError(f"{self.function}() missing required argument {row['name']!r}")
         return row.get("default")
 
@@ -105,6 +106,8 @@ class JaxOperator(KnownOperator):
                 f"{self.function}(): argument {row['name']!r}: JAX makes this call, and what it writes is a new array; "
                 f"expected a jax.Array, got {type(value).__name__}"
             )
+        if row["kind"] == "random":
+            return random_operand(self.op, row["name"], value)
         if row["kind"] not in ARRAYS or value is None or isinstance(value, (jax.Array, np.ndarray)):
             return value
         return handed_over(self, row, value, "jax")
@@ -236,6 +239,22 @@ class JaxOperator(KnownOperator):
         if place in places:
             return "t" if self.inputs[place]["kind"] in ARRAYS else "s"
         return "n" if value is None else "a"
+
+
+def random_operand(op: Any, name: str, value: Any) -> Any:
+    """A source of random numbers as an operand: the words of a key, or what anything else gives once."""
+    if value is None:
+        raise TensorValueError(f"{_random.prefix(op, name)}JAX has no generator of its own; expected a key")
+    if not isinstance(value, jax.Array):
+        return jnp.asarray(_random.words(op, name, value, None), jnp.int32)
+    data = jax.random.key_data(value) if jnp.issubdtype(value.dtype, jax.dtypes.prng_key) else value
+    if data.dtype == jnp.uint32 and data.shape in ((2,), (4,)):
+        drawn = jax.lax.bitcast_convert_type(data, jnp.int32)
+        return jnp.concatenate([drawn, jnp.zeros(4 - len(drawn), jnp.int32)])
+    if data.dtype == jnp.int32 and data.shape == (4,):
+        return data
+    found = f"{data.dtype}{list(data.shape)}"
+    raise TensorTypeError(f"{_random.prefix(op, name)}expected a key of JAX, got {found}")
 
 
 class Differentiated:

@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, TypeVar
 from .._isthmus import DType, Error, TensorTypeError, _operators, from_dlpack
 
 # Kinds of inputs that are arrays: an argument of the kind "sizes" has an array's sizes, then 0, and no elements.
-ARRAYS = ("tensor", "in_out", "sizes")
+ARRAYS = ("tensor", "in_out", "sizes", "random")
 
 
 class GradientPlan:

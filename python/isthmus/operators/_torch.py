@@ -16,7 +16,7 @@ import torch
 from torch._higher_order_ops import effects
 
 from .._isthmus import Error
-from . import _torch_autograd
+from . import _random, _torch_autograd
 from ._registry import KnownOperator, Registry
 from ._sizes import infer, is_bounded, names_of
 
@@ -66,7 +66,9 @@ class TorchOperator(KnownOperator):
             self._gradient.define()
         self.register_rules(self.overload, lambda arguments: (0, arguments))
         self.register_rules(self.batched, lambda arguments: (arguments[0], arguments[1:]))
-        self.call = self.overload if self.schema_has_all_defaults() else self.call_filled
+        self.has_random = any(row["kind"] == "random" for row in self.inputs)
+        plain = self.schema_has_all_defaults() and not self.has_random
+        self.call = self.overload if plain else self.call_filled
 
     @property
     def gradient(self) -> TorchOperator:
@@ -100,6 +102,11 @@ class TorchOperator(KnownOperator):
 
     def call_filled(self, *args: Any, **kwargs: Any) -> Any:
         """Inlined by torch.compile; the overload alone has fewer guards."""
+        if self.has_random:
+            args = tuple(
+                self.random_tensor(row, value) if row["kind"] == "random" else value
+                for row, value in zip(self.inputs, args, strict=False)
+            )
         return self.overload(*args, **self.filled(args, kwargs))
 
     def filled(self, args: Sequence[Any], arguments: dict[str, Any]) -> dict[str, Any]:
@@ -107,7 +114,20 @@ class TorchOperator(KnownOperator):
         for row in self.inputs[len(args) :]:
             if ("default" in row or row["optional"]) and row["name"] not in arguments:
                 arguments[row["name"]] = row.get("default")
+            elif row["kind"] == "random":
+                arguments[row["name"]] = self.random_tensor(row, arguments.get(row["name"]))
         return arguments
+
+    def random_tensor(self, row: dict[str, Any], value: Any) -> Any:
+        """A source of random numbers as the operator has it in torch: what it draws, as an operation of torch, so that
+        a graph draws anew in each of its runs."""
+        if isinstance(value, (torch.Tensor, torch.fx.Proxy)):
+            return value
+        if value is None or isinstance(value, torch.Generator):
+            device = value.device if value is not None else "cpu"
+            drawn = torch.randint(-(2**31), 2**31, (4,), dtype=torch.int32, generator=value, device=device)
+            return drawn.cpu()
+        return torch.tensor(_random.words(self.op, row["name"], value, None), dtype=torch.int32)
 
     def torch_dtype(self, row: dict[str, Any], value: Any) -> torch.dtype:
         """A dtype argument as torch's."""

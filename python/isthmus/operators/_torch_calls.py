@@ -55,7 +55,7 @@ def call(op: Any, arguments: dict[str, Any], out: Any = None) -> Any:
     known = register(op)
     for row in known.inputs:
         value = arguments.get(row["name"])
-        if value is None or isinstance(value, (torch.Tensor, torch.fx.Proxy)):
+        if value is None or isinstance(value, (torch.Tensor, torch.fx.Proxy)) or row["kind"] == "random":
             continue
         if row["kind"] in ("tensor", "in_out"):
             arguments[row["name"]] = handed_over(known, row, value, "torch")

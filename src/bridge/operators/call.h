@@ -211,7 +211,7 @@ private:
     DevicePacker device_packer_ = nullptr;
     void* packer_context_;                         ///< set with the packer
     std::unique_ptr<std::vector<Tensor>> copies_;  ///< of arguments that were not row-major
-    std::int64_t rows_[max_results];  ///< set if some result is bounded
+    std::int64_t rows_[max_results];               ///< set if some result is bounded
     SizeNames names_;
     ParameterValue values_[max_parameters];
     DLTensor inner_[max_parameters];

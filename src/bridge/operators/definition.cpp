@@ -26,7 +26,7 @@ OperatorDefinition::OperatorDefinition(const OperatorFunctions& functions_, cons
             continue;
         }
         inputs[input_count++].parameter = i;
-        if (facts.is_tensor() && first_tensor < 0) first_tensor = i;
+        if (facts.is_data() && first_tensor < 0) first_tensor = i;
         if (facts.kind == ParameterKind::in_out) writes_inputs = true;
         for (int o = 0; facts.is_tensor() && o < overload_count; ++o)
             packs_inputs = packs_inputs || overloads[o].parameters[i].requirement->converts == Converts::orders;
@@ -145,6 +145,9 @@ void check_operator(const OperatorDefinition& op) {
             op.refuse({"leading dimensions broadcast only where the rank is fixed, and argument '", op.name_of(i),
                        "' is ", r->words});
     }
+    int randoms = 0;
+    for (int i = 0; i < op.input_count; ++i) randoms += op.input_facts(i).kind == ParameterKind::random ? 1 : 0;
+    if (randoms > 1) op.refuse({"it has ", randoms, " arguments of isthmus::Random; expected one"});
     if (op.batch && op.has_bounds)
         op.refuse("leading dimensions do not broadcast if a result says how many rows it has (\"<=n\")");
     if (op.first_tensor < 0)

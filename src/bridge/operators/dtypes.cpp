@@ -53,14 +53,16 @@ private:
     int first_argument(F&& good) const {
         for (int i = 0; i < op_.input_count; ++i) {
             const int p = op_.inputs[i].parameter;
-            if (overload_.parameters[p].is_tensor() && good(p)) return p;
+            if (overload_.parameters[p].kind != ParameterKind::random && overload_.parameters[p].is_tensor() && good(p))
+                return p;
         }
         return -1;
     }
     int named_argument(std::string_view name) const {
         for (int i = 0; i < op_.input_count; ++i) {
             if (op_.inputs[i].name != name) continue;
-            if (!op_.input_facts(i).is_tensor() && op_.input_facts(i).kind != ParameterKind::dtype)
+            const ParameterKind kind = op_.input_facts(i).kind;
+            if (kind == ParameterKind::random || (!op_.input_facts(i).is_tensor() && kind != ParameterKind::dtype))
                 refuse({"has the dtype of argument '", name, "'; expected the name of a tensor argument"});
             return op_.inputs[i].parameter;
         }

@@ -7,6 +7,7 @@
 #include "../protocol/import_request.h"
 #include "../results.h"
 #include "../runtime/names.h"
+#include "refusals.h"
 #include "slots.h"
 
 ISTHMUS_BEGIN
@@ -36,13 +37,13 @@ public:
         }
         if (ISTHMUS_UNLIKELY(tracked_)) {
             const char* name = tracked_name();  // the loans know it until they are rolled back
-            return redirect_or([&] { return explain_tracked(name); });
+            return redirect_or([&] { return explain_tracked(op_, name); });
         }
         if ((framework_ == Framework::torch || ISTHMUS_UNLIKELY(mixed_)) && ISTHMUS_UNLIKELY(is_seen_by_torch()))
-            return redirect_or([&] { return explain_seen(); }, "torch");
+            return redirect_or([&] { return explain_seen(op_); }, "torch");
         if (PyErr_Occurred() != nullptr) return nullptr;
         if (ISTHMUS_UNLIKELY(op_.has_device()) && has_streams(device_.type)) {
-            if (framework_ == Framework::jax) return redirect_or([&] { return explain_jax(); });
+            if (framework_ == Framework::jax) return redirect_or([&] { return explain_jax(op_, device_); });
             if (!go_to_device()) return roll_back(), nullptr;
         }
         auto chosen = call_.choose();
@@ -85,7 +86,7 @@ private:
     bool load_all() {
         for (int i = 0; i < op_.input_count; ++i)
             if (ISTHMUS_UNLIKELY(!load(i))) return false;
-        return true;
+        return ISTHMUS_LIKELY(random_ < 0) || load_random();
     }
     bool load(int input) {
         PyObject* object = objects_[input];
@@ -115,6 +116,8 @@ private:
                 return load_dtype(input, value);
             case ParameterKind::sizes:
                 return load_sizes(input);
+            case ParameterKind::random:
+                return random_ = input, true;
             default:
                 return load_tensor(input);
         }
@@ -135,9 +138,28 @@ private:
     }
     ISTHMUS_NOINLINE bool load_sizes(int input) {
         const Borrowed* tensor = borrow(objects_[input], op_.inputs[input].name, false);
-        if (tensor != nullptr)
-            call_.set_sizes(op_.inputs[input].parameter, tensor->descriptor(), tensor->flags());
+        if (tensor != nullptr) call_.set_sizes(op_.inputs[input].parameter, tensor->descriptor(), tensor->flags());
         return tensor != nullptr;
+    }
+    /// Asks the package what a generator draws, once the framework of the call is known.
+    ISTHMUS_NOINLINE bool load_random() {
+        PyObject* given = objects_[random_] != nullptr ? objects_[random_] : Py_None;
+        PyObject* beside = loans_.size() > 0 ? loans_[0].lender : Py_None;
+        const Ref module(operators_module());
+        if (!module && PyErr_Occurred() == nullptr)
+            return fail(op_.argument_error(ErrorCode::bad_argument, op_.inputs[random_].name,
+                                           "a source of random numbers needs the package isthmus, which is not "
+                                           "installed"));
+        const Ref words(module ? PyObject_CallMethod(module.get(), "_random_words", "OsOO", self_,
+                                                     op_.inputs[random_].name.c_str(), given, beside)
+                               : nullptr);
+        static constexpr std::int64_t shape[] = {4}, strides[] = {1};
+        if (!words || !PyArg_ParseTuple(words.get(), "iiii", words_, words_ + 1, words_ + 2, words_ + 3)) return false;
+        call_.set_tensor(op_.inputs[random_].parameter,
+                         DLTensor{words_, Device::cpu(), 1, int32, const_cast<std::int64_t*>(shape),
+                                  const_cast<std::int64_t*>(strides), 0},
+                         0);
+        return true;
     }
     ISTHMUS_NOINLINE bool load_missing(int input) {
         const OperatorInput& facts = op_.inputs[input];
@@ -145,6 +167,8 @@ private:
             call_.value(facts.parameter) = facts.default_value;
         else if (op_.input_facts(input).optional)
             call_.set_absent(facts.parameter);
+        else if (op_.input_facts(input).kind == ParameterKind::random)
+            random_ = input;
         else
             return raise_missing(function(), facts.name.c_str());
         return true;
@@ -223,8 +247,8 @@ private:
                                            {"shares memory with argument '", name, "'; expected memory of its own"}));
         };
         for (int i = 0; i < op_.input_count; ++i)
-            if (op_.input_facts(i).is_tensor() && call_.value(op_.inputs[i].parameter).tensor != nullptr &&
-                !is_free(op_.inputs[i].name))
+            if (op_.input_facts(i).is_tensor() && i != random_ &&
+                call_.value(op_.inputs[i].parameter).tensor != nullptr && !is_free(op_.inputs[i].name))
                 return false;
         for (int i = 0; place < last; ++i)
             if (!is_free(op_.out_names[i])) return false;
@@ -333,30 +357,6 @@ private:
         }
         return "";
     }
-    /// Why a call that is to be recorded cannot be made.
-    ISTHMUS_COLD Error explain_tracked(const char* name) const {
-        const char* otherwise = "; call it under torch.no_grad(), or hand over x.detach()";
-        const char* why = "it requires grad, and recording that needs the package isthmus, which is not installed";
-        if (op_.gradient == nullptr) {
-            why = "it requires grad, and this operator has no gradient; register it with .gradient<g>()";
-            otherwise = ", call it under torch.no_grad(), or hand over x.detach()";
-        } else if (loaded_module("isthmus.operators")) {
-            why = "it has a tangent, and operators have no forward mode; hand over ";
-            otherwise = "torch.autograd.forward_ad.unpack_dual(x).primal";
-        }
-        return make_error(ErrorCode::requires_grad, {call_prefix(function(), name), why, otherwise});
-    }
-    ISTHMUS_COLD Error explain_seen() const {
-        return make_error(ErrorCode::bad_argument,
-                          {function(),
-                           "(): torch has to see this call (a mode, a tracer, autocast or a subclass of "
-                           "torch.Tensor), and that needs the package isthmus, which is not installed"});
-    }
-    /// Only JAX makes arrays on its devices: the call is made through XLA.
-    ISTHMUS_COLD Error explain_jax() const {
-        return make_error(ErrorCode::bad_device, {function(), "(): a call with arrays of JAX on ", device_,
-                                                  " needs the package isthmus, which is not installed"});
-    }
     /// Makes the call through the framework's own machinery, of the named one if one is known to see it: a new
     /// reference, or NULL, without an exception if that cannot make this call.
     ISTHMUS_COLD PyObject* redirect(const char* framework = nullptr) {
@@ -409,6 +409,8 @@ private:
     PyTypeObject* first_type_;
     bool mixed_ = false;            ///< a tensor given later is of another class
     bool tracked_ = false;          ///< by autograd: a gradient is to be recorded
+    int random_ = -1;               ///< the input that is a source of random numbers
+    int words_[4];                  ///< what it has drawn
     std::optional<Stream> stream_;  ///< the stream of a device function's work
     Slots<Loan, max_parameters> loans_;
     Slots<MadeResult, max_results> made_;

@@ -1,5 +1,5 @@
-// The gradient of an operator: what it takes and what it is of, as its author says or by default, checked and completed.
-// SPDX-License-Identifier: Apache-2.0
+// The gradient of an operator: what it takes and what it is of, as its author says or by default, checked and
+// completed. SPDX-License-Identifier: Apache-2.0
 #include "definition.h"  // Python.h must come before any standard header
 
 #include <isthmus/core/view/constraints.h>
@@ -22,7 +22,7 @@ bool is_floating(const Requirement& r) noexcept {
 /// The same of an input, by any of the operator's functions.
 bool is_floating(const OperatorDefinition& op, int input) noexcept {
     const ParameterFacts& facts = op.input_facts(input);
-    for (int o = 0; o < op.overload_count && facts.is_tensor() && facts.kind != ParameterKind::sizes; ++o)
+    for (int o = 0; o < op.overload_count && facts.is_data(); ++o)
         if (is_floating(*op.overloads[o].parameters[op.inputs[input].parameter].requirement)) return true;
     return false;
 }
@@ -58,7 +58,8 @@ public:
     std::string name_of(const GradientSource& source) const {
         switch (source.kind) {
             case Kind::grad:
-                return concat({"grad_", is_of_argument(source.index) ? word_of(source.index) : numbered("out", source)});
+                return concat(
+                    {"grad_", is_of_argument(source.index) ? word_of(source.index) : numbered("out", source)});
             case Kind::result:
                 return is_of_argument(source.index) ? word_of(source.index) : numbered("result", source);
             case Kind::sizes:
@@ -147,8 +148,8 @@ public:
             planner_.refuse({"takes ", gradient_.input_count, " inputs; expected ", takes, ": ", words_of_inputs()});
         for (int i = 0; i < takes; ++i) name_input(i);
         if (gradient_.out_count != gives)
-            planner_.refuse({"has ", gradient_.out_count, " results; expected ", gives, ", one for each of ",
-                             words_of_results()});
+            planner_.refuse(
+                {"has ", gradient_.out_count, " results; expected ", gives, ", one for each of ", words_of_results()});
         bool some_optional = false;
         for (int out = 0; out < gives; ++out) {
             name_result(out);
@@ -180,8 +181,8 @@ private:
                                                                    : ParameterKind::tensor;
         if (facts.kind == expected) return;
         if (source.kind == Kind::grad)
-            planner_.refuse({"takes a scalar for the gradient of result '", op_.out_names[source.index],
-                             "'; expected a tensor"});
+            planner_.refuse(
+                {"takes a scalar for the gradient of result '", op_.out_names[source.index], "'; expected a tensor"});
         planner_.refuse({"takes argument '", input.name, "' as another kind"});
     }
     void name_result(int out) {
@@ -281,7 +282,8 @@ void add_gradient_to(OperatorDefinition& op, const OperatorExtension& extension)
     GradientPlan plan = GradientPlanner(op).plan(extension.options);
     if (extension.named != nullptr) {
         if (extension.options.takes.size() == 0)
-            op.refuse({"its gradient is another operator, ", extension.named, "; expected .takes to name its arguments"});
+            op.refuse(
+                {"its gradient is another operator, ", extension.named, "; expected .takes to name its arguments"});
         plan.named = extension.named;
         op.plan = std::move(plan);
         return;

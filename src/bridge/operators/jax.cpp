@@ -79,6 +79,11 @@ private:
     const xla::Scalar& scalar(std::string_view name) const {
         return attribute<xla::Scalar>(name, xla::scalar, "number");
     }
+    [[noreturn]] void refuse_on_device(int input) const {
+        refuse_argument(op_.inputs[input].name,
+                        "found a traced value, which is in the GPU's memory; expected one that is known while JAX "
+                        "traces (static_argnames of jax.jit)");
+    }
     static Piece sizes_of(const xla::Buffer& buffer, int from = 0) {
         return sizes_text(buffer.dims + from, static_cast<int>(buffer.rank) - from);
     }
@@ -168,7 +173,9 @@ private:
                                                        ", got sizes ", sizes_of(buffer)});
         }
     }
-    bool is_written(int input) const { return how(input) == 't' && op_.input_facts(input).kind == ParameterKind::in_out; }
+    bool is_written(int input) const {
+        return how(input) == 't' && op_.input_facts(input).kind == ParameterKind::in_out;
+    }
     /// XLA gives an operand that is written and its result the same memory; if it did not, the result is a copy.
     void copy_written() const {
         int next = 0, written = op_.out_count;
@@ -179,8 +186,8 @@ private:
             const xla::Buffer& made = result(written++);
             if (made.rank != given.rank || !std::equal(given.dims, given.dims + given.rank, made.dims) ||
                 made.dtype != given.dtype)
-                refuse_argument(op_.inputs[i].name, {"expected a result of sizes ", sizes_of(given), ", got ",
-                                                     sizes_of(made)});
+                refuse_argument(op_.inputs[i].name,
+                                {"expected a result of sizes ", sizes_of(given), ", got ", sizes_of(made)});
             if (made.data == given.data) continue;
             if (stream_) refuse_argument(op_.inputs[i].name, "XLA did not give its result the same memory");
             std::int64_t strides[max_ndim];
@@ -225,16 +232,13 @@ private:
             if (how(i) == 't' && facts.is_tensor()) {
                 const xla::Buffer& given = operand(next++);
                 const DLTensor t = describe(is_written(i) ? result(written++) : given, place, strides[p]);
+                if (facts.kind == ParameterKind::random && stream_) refuse_on_device(i);
                 if (facts.kind == ParameterKind::sizes)
                     call.set_sizes(p, t, 0);
                 else
                     call.set_tensor(p, t, 0);
             } else if (how(i) == 's') {
-                if (stream_)
-                    refuse_argument(
-                        op_.inputs[i].name,
-                        "found a traced value, which is in the GPU's memory; expected one that is known while JAX "
-                        "traces (static_argnames of jax.jit)");
+                if (stream_) refuse_on_device(i);
                 const DLTensor t = describe(operand(next), place, strides[p]);
                 set_scalar(call.value(p), i, operand(next++).dtype, t.data);
             } else if (how(i) == 'n') {

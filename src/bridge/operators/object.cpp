@@ -27,15 +27,14 @@ PyObject* operators_module() {
 
 namespace {
 
-constexpr const char* parameter_kind_names[] = {"tensor",  "in_out", "out",    "number", "integer",
-                                                "boolean", "text",   "stream", "dtype",  "sizes"};
+constexpr const char* parameter_kind_names[] = {"tensor", "in_out", "out",   "number", "integer", "boolean",
+                                                "text",   "stream", "dtype", "sizes",  "random"};
 
 /// (3, "n", "n+1", "c/(h*w)", None), or None if the sizes are free. `more`: of them there are that many and a 0.
 PyObject* table_sizes(const Requirement& r, int more) {
     if (r.size_count < 0) Py_RETURN_NONE;
     Ref tuple(PyTuple_New(r.size_count + more));
-    for (int i = 0; tuple && i < more; ++i)
-        PyTuple_SET_ITEM(tuple.get(), r.size_count + i, PyLong_FromLong(0));
+    for (int i = 0; tuple && i < more; ++i) PyTuple_SET_ITEM(tuple.get(), r.size_count + i, PyLong_FromLong(0));
     for (int i = 0; tuple && i < r.size_count; ++i) {
         const SizeSpec& spec = r.sizes[i];
         const std::string text = words_of_size(spec);
@@ -119,9 +118,9 @@ PyObject* table_plan(const OperatorDefinition& op) {
 }
 
 /// {"name": …, "inputs": [{"name", "kind", "optional", "sizes", "dtypes", "rank", "contiguous", "packed"[, "default"]},
-/// …], "outs": […], "batch", "cuda", "writes", "plan", "autocast"}: a new reference, or NULL with a Python exception set. `kind` is
-/// "tensor", "in_out", "number", "integer", "boolean", "text", "dtype" or "sizes"; `rank` is -1 and `sizes` None if they are
-/// free.
+/// …], "outs": […], "batch", "cuda", "writes", "plan", "autocast"}: a new reference, or NULL with a Python exception
+/// set. `kind` is "tensor", "in_out", "number", "integer", "boolean", "text", "dtype", "sizes" or "random"; `rank` is
+/// -1 and `sizes` None if they are free.
 PyObject* operator_table(const OperatorDefinition& op) {
     Ref inputs(PyList_New(0)), outs(PyList_New(0));
     bool good = inputs && outs;
@@ -138,10 +137,10 @@ PyObject* operator_table(const OperatorDefinition& op) {
     const Ref plan(good ? table_plan(op) : nullptr);
     if (!plan) return nullptr;
     const std::string autocast = op.autocast.bits() != 0 ? op.autocast.name() : std::string();
-    return Py_BuildValue("{s:s,s:s,s:s,s:O,s:O,s:O,s:O,s:O,s:O,s:z}", "name", op.name.c_str(), "space", op.space.c_str(),
-                         "function", op.function.c_str(), "batch", as_bool(op.batch), "cuda", as_bool(op.has_device()),
-                         "writes", as_bool(op.writes_inputs), "inputs", inputs.get(), "outs", outs.get(), "plan",
-                         plan.get(), "autocast", autocast.empty() ? nullptr : autocast.c_str());
+    return Py_BuildValue("{s:s,s:s,s:s,s:O,s:O,s:O,s:O,s:O,s:O,s:z}", "name", op.name.c_str(), "space",
+                         op.space.c_str(), "function", op.function.c_str(), "batch", as_bool(op.batch), "cuda",
+                         as_bool(op.has_device()), "writes", as_bool(op.writes_inputs), "inputs", inputs.get(), "outs",
+                         outs.get(), "plan", plan.get(), "autocast", autocast.empty() ? nullptr : autocast.c_str());
 }
 
 struct OperatorObject {
@@ -246,7 +245,8 @@ PyObject* operator_get_signature(PyObject* self, void*) {
     if (!globals || !inspect) return nullptr;
     bool had_default = false, by_name = false;
     for (int i = 0; i < op.input_count; ++i) {
-        const bool has_default = op.inputs[i].has_default || op.input_facts(i).optional;
+        const bool has_default =
+            op.inputs[i].has_default || op.input_facts(i).optional || op.input_facts(i).kind == ParameterKind::random;
         // A parameter without a default after one with a default is a syntax error: what follows is then keyword-only.
         const bool turns = had_default && !has_default && !by_name;
         by_name = by_name || turns;

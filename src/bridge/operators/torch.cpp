@@ -259,9 +259,10 @@ private:
         t.ndim = static_cast<std::int32_t>(ndim);
         t.dtype = dtype;
         t.device = type == torch.device_cpu ? DLDevice{kDLCPU, 0} : DLDevice{torch_gpu_type(), index};
-        if (!have_device_) device_ = t.device;
-        have_device_ = true;
-        if (op_.input_facts(input).kind == ParameterKind::sizes) return call_.set_sizes(parameter, t, 0);
+        const ParameterKind kind = op_.input_facts(input).kind;
+        if (!have_device_ && kind != ParameterKind::random) device_ = t.device;
+        have_device_ = have_device_ || kind != ParameterKind::random;
+        if (kind == ParameterKind::sizes) return call_.set_sizes(parameter, t, 0);
         call_.set_tensor(parameter, t, 0);
     }
     /// A row-major copy of an input, made by torch on its current stream, which is that of the kernel.
@@ -307,8 +308,10 @@ private:
                     torch.get_strides(results_[out], &strides) == 0;
         SizesList rows;
         for (std::int64_t d = 0; good && d < ndim; ++d) rows.push_back(d == 0 ? call_.rows_of(out) : sizes[d]);
-        good = good && torch_library_shims.reinterpret(results_[out], ndim, rows.data(), strides, offset, &narrowed) == 0;
-        if (!good) throw std::runtime_error(concat({op_.function, "(): torch made no part of a result: ", torch.what()}));
+        good =
+            good && torch_library_shims.reinterpret(results_[out], ndim, rows.data(), strides, offset, &narrowed) == 0;
+        if (!good)
+            throw std::runtime_error(concat({op_.function, "(): torch made no part of a result: ", torch.what()}));
         torch.delete_handle(results_[out]);
         results_[out] = narrowed;
     }

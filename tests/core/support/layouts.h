@@ -220,7 +220,7 @@ NUMBERS(Copy, (never, 0), (if_needed, 1), (always, 2), (from_producer, 3))
 NUMBERS(detail::Loaded, (yes, 0), (no, 1), (raised, 2))
 NUMBERS(detail::FieldForm, (mapping, 0), (attributes, 1), (sequence, 2), (methods, 3), (columns, 4))
 NUMBERS(detail::ParameterKind, (tensor, 0), (in_out, 1), (out, 2), (number, 3), (integer, 4), (boolean, 5), (text, 6),
-       (stream, 7), (dtype, 8), (sizes, 9))
+       (stream, 7), (dtype, 8), (sizes, 9), (random, 10))
 NUMBERS(detail::CapturedException::Kind, (none, 0), (error, 1), (memory, 2), (value, 3), (index, 4), (overflow, 5),
        (other, 6))
 LAYOUT(Py_buffer, 80, 8, (buf, 0), (obj, 8), (len, 16), (itemsize, 24), (readonly, 32), (ndim, 36), (format, 40),

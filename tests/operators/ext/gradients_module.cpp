@@ -3,8 +3,8 @@
 #include <isthmus/op.h>  // Python.h must come before any standard header
 
 #include <atomic>
+#include <cstring>
 #include <optional>
-
 
 namespace {
 
@@ -75,6 +75,27 @@ void scatter(View<const double, 2, sizes<"m k">> x, View<const std::int64_t, 1, 
         for (std::int64_t j = 0; j < x.extent(1); ++j) y(index(i), j) += x(i, j);
 }
 
+/// A mask of its own for each call, which the gradient makes again.
+bool is_dropped(const isthmus::Random& random, double p, std::int64_t i) {
+    std::uint64_t x = random.seed() + random.offset() * 0x9E3779B97F4A7C15U + static_cast<std::uint64_t>(i);
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
+    return static_cast<double>((x ^ (x >> 31)) >> 11) * 0x1p-53 < p;
+}
+void dropout(isthmus::Random random, View<const float, 1, sizes<"n">> x, double p, Out<float, 1, sizes<"n">> y) {
+    for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = is_dropped(random, p, i) ? 0 : x(i);
+}
+void dropout_gradient(View<const float, 1, sizes<"n">> g, isthmus::Random random, double p,
+                      Out<float, 1, sizes<"n">> dx) {
+    for (std::int64_t i = 0; i < g.extent(0); ++i) dx(i) = is_dropped(random, p, i) ? 0 : g(i);
+}
+/// The seed and the offset that a call was given.
+void drawn(View<const float, 1> x, isthmus::Random random, Out<std::int32_t, 1, sizes<"4">> words) {
+    const std::uint64_t both[2] = {random.seed(), random.offset()};
+    if (x.extent(0) > 0) std::memcpy(words.data(), both, sizeof both);
+}
+void twice_random(View<const float, 1>, isthmus::Random, isthmus::Random, Out<float, 1, sizes<"1">>) {}
+
 void doubled(View<const float, 1, sizes<"n">> x, Out<float, 1, sizes<"n">> y) {
     for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = 2 * x(i);
 }
@@ -100,6 +121,7 @@ PyObject* refuse(PyObject*, PyObject* which) {
     if (name == "named") return cubed().gradient<"bad::other">(), nullptr;
     if (name == "absent") return op<"bad::maybe", maybe>(m, {"x"}), nullptr;
     if (name == "writes") return op<"bad::into", into>(m, {"x"}).gradient<cube_gradient>(), nullptr;
+    if (name == "random") return op<"bad::twice_random", twice_random>(m, {"x", "a", "b"}), nullptr;
     if (name == "autocast") return cubed().autocast(isthmus::int32), nullptr;
     Py_RETURN_NONE;
 }
@@ -118,6 +140,9 @@ bool bind(PyObject* m) {
                .gradient<"gradients::gather">({.takes = {"grad_out", "index"}}) &&
            op<"gradients::lost", gather>(m, {"x", "index"})
                .gradient<"gradients::nowhere">({.takes = {"grad_out", "index", "n"}}) &&
+           op<"gradients::dropout", dropout>(m, {"random", "x", "p"})
+               .gradient<dropout_gradient>({.takes = {"grad_out", "random", "p"}}) &&
+           op<"gradients::drawn", drawn>(m, {"x", "random"}) &&
            op<"gradients::doubled", doubled>(m, {"x"}).autocast(isthmus::float32);
 }
 

@@ -189,8 +189,8 @@ void nms64(View<const float, 2, sizes<"n 4">> boxes, View<const float, 1, sizes<
     nms<std::int64_t>(boxes, scores, threshold, keep);
 }
 /// Rows of x whose mask is set; x and its mask may have any number of rows, the result has at most so many.
-void masked(View<const float, 2, sizes<"n k">> x, View<const bool, 1, sizes<"n">> mask,
-            Out<float, 2, sizes<"<=n k">> y, Out<std::int32_t, 1, sizes<"<=n">> where) {
+void masked(View<const float, 2, sizes<"n k">> x, View<const bool, 1, sizes<"n">> mask, Out<float, 2, sizes<"<=n k">> y,
+            Out<std::int32_t, 1, sizes<"<=n">> where) {
     std::int64_t count = 0;
     for (std::int64_t i = 0; i < x.extent(0); ++i) {
         if (!mask(i)) continue;
@@ -241,7 +241,10 @@ bool bind_rows(PyObject* m) {
 
 PyMethodDef methods[] = {{"refuse", refuse, METH_O, nullptr}, {}};
 int fill(PyObject* module) {
-    return bind_packed(module) && bind_dtypes(module) && bind_optional(module) && bind_formulas(module) && bind_rows(module) ? 0 : -1;
+    return bind_packed(module) && bind_dtypes(module) && bind_optional(module) && bind_formulas(module) &&
+                   bind_rows(module)
+               ? 0
+               : -1;
 }
 PyModuleDef_Slot slots[] = {
     {Py_mod_exec, reinterpret_cast<void*>(fill)},

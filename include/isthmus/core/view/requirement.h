@@ -32,7 +32,9 @@ constexpr std::string_view formula_of(const SizeSpec& spec) {
 }
 
 /// Whether a formula says the most that a size will be: "<=n".
-constexpr bool is_bound(std::string_view formula) { return formula.size() > 2 && formula[0] == '<' && formula[1] == '='; }
+constexpr bool is_bound(std::string_view formula) {
+    return formula.size() > 2 && formula[0] == '<' && formula[1] == '=';
+}
 
 enum class Order : std::uint8_t { any, c, f, inner };
 

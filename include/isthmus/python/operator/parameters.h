@@ -100,6 +100,22 @@ private:
     std::int64_t number_;
 };
 
+/// Where the random numbers of a call come from: 128 bits that the caller's generator has drawn. An argument of one is
+/// None, a generator of torch or NumPy, a key of JAX, or an integer; the function makes its numbers of it in any way
+/// (std::mt19937_64(random.seed()), curand_init(random.seed(), i, random.offset(), …)). A gradient that takes it gets
+/// the same.
+class Random {
+public:
+    constexpr Random(std::uint64_t seed, std::uint64_t offset) noexcept : seed_(seed), offset_(offset) {}
+
+    constexpr std::uint64_t seed() const noexcept { return seed_; }
+    /// 0 if the caller gave 64 bits: an integer, or a key of JAX's default kind.
+    constexpr std::uint64_t offset() const noexcept { return offset_; }
+
+private:
+    std::uint64_t seed_, offset_;
+};
+
 /// In the place of an Out's element type: the dtype of the tensor argument of this name, Out<dtype_like<"x">, 2>, or
 /// the one that a DType argument of this name says. Like any_dtype, the view has no elements until as<T>() or visit()
 /// has named their type. An op() without such an argument, or whose argument may be None, is refused.
@@ -121,7 +137,20 @@ inline constexpr int max_parameters = 24;
 inline constexpr int max_results = 8;
 
 /// `sizes` is no parameter of a function: an argument of a gradient that has an array's sizes, then 0, and no elements.
-enum class ParameterKind : std::uint8_t { tensor, in_out, out, number, integer, boolean, text, stream, dtype, sizes };
+/// `random` is a tensor of four int32: the words of the seed and of the offset, the lower ones first.
+enum class ParameterKind : std::uint8_t {
+    tensor,
+    in_out,
+    out,
+    number,
+    integer,
+    boolean,
+    text,
+    stream,
+    dtype,
+    sizes,
+    random,
+};
 
 /// One parameter. `requirement` is NULL for a scalar.
 struct ParameterFacts {
@@ -131,6 +160,10 @@ struct ParameterFacts {
     const Requirement* requirement = nullptr;
 
     constexpr bool is_tensor() const noexcept { return requirement != nullptr; }
+    /// A tensor, and its elements are data of the caller.
+    constexpr bool is_data() const noexcept {
+        return is_tensor() && kind != ParameterKind::sizes && kind != ParameterKind::random;
+    }
     /// The argument whose dtype a result has; empty if its type does not name one.
     TextRef dtype_like() const noexcept;
 };
@@ -271,6 +304,16 @@ struct OperatorParameter<DType> {
     static constexpr ParameterFacts facts{ParameterKind::dtype};
     static DType get(const ParameterValue& value) noexcept { return value.dtype; }
     static bool is_given(const ParameterValue& value) noexcept { return value.has_scalar(); }
+};
+template <>
+struct OperatorParameter<Random> {
+    using Words = View<const std::int32_t, 1, extents<4>, c_contiguous>;
+    static constexpr ParameterFacts facts{ParameterKind::random, false, false, &Words::requirement};
+    static Random get(const ParameterValue& value) noexcept {
+        std::uint64_t words[2];
+        std::memcpy(words, static_cast<const char*>(value.tensor->data) + value.tensor->byte_offset, sizeof words);
+        return {words[0], words[1]};
+    }
 };
 /// A gradient that is computed only where it is wanted.
 template <class T, int N, class... C>
