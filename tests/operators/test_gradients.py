@@ -81,10 +81,12 @@ def test_only_the_gradients_that_are_wanted(gradients, torch_gradients):
         assert not for_w or torch.equal(b.grad, x)
     a = x.clone().requires_grad_()
     torch_gradients.scaled(a, None).sum().backward()
-    assert gradients.computed() == 1 and torch.equal(a.grad, torch.ones(3, dtype=torch.float64))
+    assert gradients.computed() == 1
+    assert torch.equal(a.grad, torch.ones(3, dtype=torch.float64))
     b = w.clone().requires_grad_()
     torch.compile(torch_gradients.scaled, fullgraph=True)(x, b).sum().backward()
-    assert torch.equal(b.grad, x) and gradients.computed() == 2
+    assert torch.equal(b.grad, x)
+    assert gradients.computed() == 2
 
 
 def test_only_the_gradients_that_are_wanted_in_jax(gradients):
@@ -101,7 +103,9 @@ def test_only_the_gradients_that_are_wanted_in_jax(gradients):
         assert np.array_equal(jax.grad(loss)(x, w), w)
         assert gradients.computed() == 1
         both = jax.jit(jax.grad(loss, (0, 1)))(x, w)
-        assert np.array_equal(both[0], w) and np.array_equal(both[1], x) and gradients.computed() == 3
+        assert np.array_equal(both[0], w)
+        assert np.array_equal(both[1], x)
+        assert gradients.computed() == 3
 
 
 def test_a_second_gradient(gradients, torch_gradients):
@@ -158,7 +162,8 @@ def test_autocast(gradients, torch_gradients):
     with torch.autocast("cpu", torch.bfloat16):
         for f in (gradients.doubled, torch_gradients.doubled, torch.compile(gradients.doubled, fullgraph=True)):
             y = f(x)
-            assert y.dtype == torch.float32 and torch.equal(y, 2 * x.float())
+            assert y.dtype == torch.float32
+            assert torch.equal(y, 2 * x.float())
 
 
 @pytest.mark.parametrize(

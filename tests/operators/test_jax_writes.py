@@ -18,14 +18,16 @@ def row(n: int = 3) -> jax.Array:
 def test_what_is_written_is_returned(bare, transform):
     y, x = row(), row() + 1
     made = transform(bare.add_to)(y, x)
-    assert isinstance(made, jax.Array) and made.tolist() == [1, 3, 5]
+    assert isinstance(made, jax.Array)
+    assert made.tolist() == [1, 3, 5]
     assert y.tolist() == [0, 1, 2], "an array of JAX does not change"
 
 
 def test_behind_the_results(parameters):
     x = row()
     total, kept = jax.jit(parameters.add_and_keep)(x, x, x)
-    assert total.tolist() == [0, 2, 4] and kept.tolist() == [0, 3, 6]
+    assert total.tolist() == [0, 2, 4]
+    assert kept.tolist() == [0, 3, 6]
     assert jax.jit(parameters.add_and_keep)(x, x).tolist() == [0, 2, 4]
     assert parameters.add_and_keep(x, x, x)[1].tolist() == [0, 3, 6]
 
@@ -56,19 +58,22 @@ def test_batches(bare):
 def test_a_cache_with_int64_indices(kinds, transform):
     cache, rows = jnp.zeros((4, 2)), jnp.ones((2, 2))
     made = transform(kinds.put_rows)(cache, jnp.array([3, 1]), rows)
-    assert made[:, 0].tolist() == [0, 1, 0, 1] and made.dtype == np.float32
+    assert made[:, 0].tolist() == [0, 1, 0, 1]
+    assert made.dtype == np.float32
 
 
 def test_an_array_of_numpy_is_written_by_a_plain_call(bare):
     y = np.zeros(3, np.float32)
-    assert bare.add_to(y, row()) is None and y.tolist() == [0, 1, 2]
+    assert bare.add_to(y, row()) is None
+    assert y.tolist() == [0, 1, 2]
 
 
 def test_a_result_in_other_memory_is_a_copy(bare):
     bare_add = jax.ffi.ffi_call("geo::add_to", [jax.ShapeDtypeStruct((3,), np.float32)])
     bare.add_to(row(), row())  # registers it
     y = row()
-    assert bare_add(y, row(), how="tt", rank=np.int64(1))[0].tolist() == [0, 2, 4] and y.tolist() == [0, 1, 2]
+    assert bare_add(y, row(), how="tt", rank=np.int64(1))[0].tolist() == [0, 2, 4]
+    assert y.tolist() == [0, 1, 2]
     other = jax.ffi.ffi_call("geo::add_to", [jax.ShapeDtypeStruct((4,), np.float32)])
     with pytest.raises(Exception, match=r"argument 'y': expected a result of sizes \(3,\), got \(4,\)"):
         jax.block_until_ready(other(y, row(), how="tt", rank=np.int64(1)))

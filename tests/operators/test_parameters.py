@@ -188,7 +188,9 @@ def test_a_place_that_may_be_written(parameters, torch_parameters, torch, jax):
     for f in (parameters.add_and_keep, jax.jit(parameters.add_and_keep)):
         assert f(one, one).tolist() == [2, 2, 2]
         total, kept = f(one, one, one)
-        assert total.tolist() == [2, 2, 2] and kept.tolist() == [3, 3, 3] and one.tolist() == [1, 1, 1]
+        assert total.tolist() == [2, 2, 2]
+        assert kept.tolist() == [3, 3, 3]
+        assert one.tolist() == [1, 1, 1]
 
 
 def test_all_of_it_before_the_shims(run_script):

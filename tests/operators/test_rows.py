@@ -14,11 +14,15 @@ def test_plain_calls(parameters):
     import torch
 
     kept = parameters.nms(BOXES, SCORES, 0.5)
-    assert isinstance(kept, np.ndarray) and kept.dtype == np.int32 and kept.tolist() == KEPT
+    assert isinstance(kept, np.ndarray)
+    assert kept.dtype == np.int32
+    assert kept.tolist() == KEPT
     kept = parameters.nms64(torch.from_numpy(BOXES), torch.from_numpy(SCORES), 0.5)
-    assert isinstance(kept, torch.Tensor) and kept.tolist() == KEPT
+    assert isinstance(kept, torch.Tensor)
+    assert kept.tolist() == KEPT
     rows, where = parameters.masked(BOXES, np.array([True, False, False, True, False]))
-    assert where.tolist() == [0, 3] and np.array_equal(rows, BOXES[[0, 3]])
+    assert where.tolist() == [0, 3]
+    assert np.array_equal(rows, BOXES[[0, 3]])
     nothing, _ = parameters.masked(BOXES, np.zeros(5, bool))
     assert nothing.shape == (0, 4)
 
@@ -27,7 +31,9 @@ def test_plain_calls_of_jax(parameters):
     jax = pytest.importorskip("jax")
     for f in (parameters.nms, parameters.nms64):  # by default JAX has no int64
         kept = f(jax.numpy.asarray(BOXES), jax.numpy.asarray(SCORES), 0.5)
-        assert isinstance(kept, jax.Array) and kept.tolist() == KEPT and kept.dtype == np.int32
+        assert isinstance(kept, jax.Array)
+        assert kept.tolist() == KEPT
+        assert kept.dtype == np.int32
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 6])
@@ -61,7 +67,9 @@ def test_torch_ops(torch_parameters):
 
     boxes, scores = torch.from_numpy(BOXES), torch.from_numpy(SCORES)
     kept = torch_parameters.nms(boxes, scores, 0.5)
-    assert kept.tolist() == KEPT and kept.is_contiguous() and kept._base is None
+    assert kept.tolist() == KEPT
+    assert kept.is_contiguous()
+    assert kept._base is None
     x = boxes.clone().requires_grad_()
     mask = torch.tensor([True, False, False, True, False])
     rows, _ = torch_parameters.masked(x, mask)
@@ -102,7 +110,9 @@ def test_padded_in_xla(parameters):
     assert kept.tolist() == [[*KEPT, -1, -1], [3, 0, 2, -1, -1]]
     mask = np.array([True, False, False, True, False])
     rows, where = jax.jit(parameters.masked)(BOXES, mask)
-    assert where.tolist() == [0, 3, -1, -1, -1] and np.array_equal(rows[:2], BOXES[[0, 3]]) and not rows[2:].any()
+    assert where.tolist() == [0, 3, -1, -1, -1]
+    assert np.array_equal(rows[:2], BOXES[[0, 3]])
+    assert not rows[2:].any()
     grad = jax.jit(jax.grad(lambda x: parameters.masked(x, mask)[0].sum()))(jax.numpy.asarray(BOXES))
     assert np.array_equal(grad, np.where(mask[:, None], 1.0, 0.0) * np.ones(4))
 

@@ -211,7 +211,7 @@ class JaxOperator(KnownOperator):
         if operands:
             attributes["rank"] = np.int64(operands[0].ndim - lead)
         if not self.is_wide or jax.config.jax_enable_x64:
-            return self.target(results, operands, places)(*operands, **attributes)
+            return list(self.target(results, operands, places)(*operands, **attributes))
         with _enable_x64(True):
             wide = [self.widen(self.inputs[i], operand) for i, operand in zip(places, operands, strict=True)]
             returned = self.target(results, wide, places)(*wide, **attributes)
@@ -223,7 +223,7 @@ class JaxOperator(KnownOperator):
         written = [k for k, i in enumerate(places) if self.inputs[i]["kind"] == "in_out"]
         aliases = {k: len(shapes) + j for j, k in enumerate(written)}
         shapes += [jax.ShapeDtypeStruct(operands[k].shape, operands[k].dtype) for k in written]
-        return jax.ffi.ffi_call(  # type: ignore[no-any-return]
+        return jax.ffi.ffi_call(  # type: ignore[no-any-return, unused-ignore]
             self.name,
             shapes,
             vmap_method="broadcast_all" if written else "expand_dims",
