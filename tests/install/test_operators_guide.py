@@ -42,3 +42,13 @@ def test_the_first_program(tmp_path: Path) -> None:
     subprocess.run(command, cwd=tmp_path, check=True, timeout=600)
     done = subprocess.run([sys.executable, "-c", USE], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, "(n,d),(m,d)->(n,m)\n"), done.stderr
+
+
+def test_the_gradient_that_says_what_it_takes(tmp_path: Path) -> None:
+    functions, registration = re.findall(r"(?ms)^```cpp\n(.*?)^```$", GUIDE)[2].split("\n\n")
+    (tmp_path / "pool.cpp").write_text(
+        "#include <isthmus/op.h>\nusing isthmus::View, isthmus::Out, isthmus::sizes;\n"
+        f"{functions}\nvoid bind(PyObject* m) {{ {registration} }}\n"
+    )
+    command = ["c++", "-fsyntax-only", *isthmus.get_cflags(), f"-I{sysconfig.get_path('include')}", "pool.cpp"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=300)

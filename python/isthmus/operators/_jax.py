@@ -282,7 +282,7 @@ class Differentiated:
         values = self.known.filled(self.said, self.places, operands)
         kept = [self.kept(kind, place, values, results) for kind, place in self.plan.sources]
         perturbed = {place for place, operand in zip(self.places, primals, strict=True) if operand.perturbed}
-        return results, (kept, _Known(self.plan.wanted(perturbed.__contains__)))
+        return results, (kept, _Known(self.plan.needed(perturbed.__contains__)))
 
     def refuse(self, name: str) -> None:
         raise NotImplementedError(
@@ -302,18 +302,18 @@ class Differentiated:
 
     def backward(self, residual: Any, gradients: Sequence[Any]) -> tuple[Any, ...]:
         """By operand, its gradient, or None."""
-        kept, wanted = residual
+        kept, needed = residual
         taken = [
-            self.taken(kind, place, array, gradients, wanted.value)
+            self.taken(kind, place, array, gradients, needed.value)
             for (kind, place), array in zip(self.plan.sources, kept, strict=True)
         ]
         by_input: list[Any] = [None] * len(self.known.inputs)
         for bit, (place, result) in enumerate(zip(self.plan.of, self.known.gradient.bind(taken), strict=True)):
-            if self.said[place] is not None and wanted.value >> bit & 1:
+            if self.said[place] is not None and needed.value >> bit & 1:
                 by_input[place] = _summed(_conjugated(result), self.said[place].shape)
         return tuple(by_input[i] for i in self.places)
 
-    def taken(self, kind: str, place: Any, kept: Any, gradients: Sequence[Any], wanted: int) -> Any:
+    def taken(self, kind: str, place: Any, kept: Any, gradients: Sequence[Any], needed: int) -> Any:
         """One input of the gradient."""
         if kind == "grad":
             gradient, (dtype, _) = gradients[place], self.results[place]
@@ -321,8 +321,8 @@ class Differentiated:
                 # An integer result has none, and its place is filled.
                 return jnp.zeros(gradient.shape, jax.dtypes.canonicalize_dtype(dtype))
             return _conjugated(gradient)
-        if kind == "wanted":
-            return wanted
+        if kind == "needed":
+            return needed
         if kind == "size":
             argument, dimension = self.plan.places[place]
             return self.said[argument].shape[dimension]

@@ -17,7 +17,7 @@ class GradientPlan:
     """What the gradient of an operator takes and gives.
 
     sources: by input of the gradient, ("grad", result), ("result", result), ("input", input), ("sizes", input),
-    ("size", name) or ("wanted", None). of: by result of the gradient, the input that it is of.
+    ("size", name) or ("needed", None). of: by result of the gradient, the input that it is of.
     """
 
     def __init__(self, table: dict[str, Any], named: str | None, sources: Sequence[Any], of: Sequence[int]) -> None:
@@ -36,7 +36,7 @@ class GradientPlan:
             if kind == "size"
         }
 
-    def wanted(self, needed: Callable[[int], bool]) -> int:
+    def needed(self, needed: Callable[[int], bool]) -> int:
         """The bits of those results of the gradient whose inputs need theirs."""
         return sum(1 << place for place, i in enumerate(self.of) if needed(i))
 

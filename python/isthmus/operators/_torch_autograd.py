@@ -124,7 +124,7 @@ def _backward(known: TorchOperator, ctx: Any, gradients: Sequence[Any]) -> list[
     plan = known.plan
     if plan is None:
         raise RuntimeError(f"{known.name} has no gradient; register it in C++ with .gradient<g>()")
-    wanted = plan.wanted(lambda i: bool(ctx.needs_input_grad[ctx.offset + i]))
+    needed = plan.needed(lambda i: bool(ctx.needs_input_grad[ctx.offset + i]))
     taken: list[Any] = []
     for (kind, place), tensor in zip(plan.sources, ctx.saved_tensors, strict=True):
         if kind == "grad":
@@ -134,13 +134,13 @@ def _backward(known: TorchOperator, ctx: Any, gradients: Sequence[Any]) -> list[
         elif kind == "size":
             argument, dimension = plan.places[place]
             taken.append(ctx.arguments[argument].shape[dimension])
-        elif kind == "wanted":
-            taken.append(wanted)
+        elif kind == "needed":
+            taken.append(needed)
         else:
             taken.append(tensor if tensor is not None else ctx.arguments[place])
     by_input: list[Any] = [None] * len(ctx.arguments)
     for bit, (place, result) in enumerate(zip(plan.of, known.gradient.run(ctx.batch, taken), strict=True)):
         argument = ctx.arguments[place]
-        if isinstance(argument, _Facts) and wanted >> bit & 1:
+        if isinstance(argument, _Facts) and needed >> bit & 1:
             by_input[place] = result.sum_to_size(argument.shape)
     return by_input

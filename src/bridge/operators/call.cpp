@@ -292,10 +292,10 @@ CapturedException OperatorCall::run_on_device() {
         make_error(ErrorCode::producer_failed, {op_.function, "(): the driver could not go to ", stream_->device()}));
 }
 
-/// The function sees no result that nobody wants; the caller has an empty one.
-ISTHMUS_COLD void OperatorCall::drop_unwanted() noexcept {
+/// The function sees no result that nobody needs; the caller has an empty one.
+ISTHMUS_COLD void OperatorCall::drop_unneeded() noexcept {
     for (int i = 0; i < op_.out_count; ++i)
-        if (!is_wanted(i)) values_[op_.outs[i]].tensor = nullptr;
+        if (!is_needed(i)) values_[op_.outs[i]].tensor = nullptr;
 }
 
 /// Each bounded result says to rows_ how many rows it has, at first all.

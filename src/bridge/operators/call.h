@@ -118,7 +118,7 @@ public:
 
     /// Calls the function. Uses nothing of Python.
     CapturedException run() {
-        if (ISTHMUS_UNLIKELY(op_.wanted_parameter >= 0)) drop_unwanted();
+        if (ISTHMUS_UNLIKELY(op_.needed_parameter >= 0)) drop_unneeded();
         if (ISTHMUS_UNLIKELY(op_.has_bounds)) ask_rows();
         return ISTHMUS_LIKELY(stream_ == nullptr) ? run_here() : run_on_device();
     }
@@ -182,10 +182,10 @@ private:
     const OverloadFacts& nearest_overload(int& reached) const;
     Error explain();
     Error explain_dtype(int parameter) const;
-    bool is_wanted(int out) const noexcept {
-        return !op_.parameters()[op_.outs[out]].optional || (values_[op_.wanted_parameter].integer >> out & 1) != 0;
+    bool is_needed(int out) const noexcept {
+        return !op_.parameters()[op_.outs[out]].optional || (values_[op_.needed_parameter].integer >> out & 1) != 0;
     }
-    void drop_unwanted() noexcept;
+    void drop_unneeded() noexcept;
     void ask_rows() noexcept;
     void pad() noexcept;
     CapturedException run_batched();

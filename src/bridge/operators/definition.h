@@ -30,7 +30,7 @@ struct DTypeSource {
 
 /// Where an input of a gradient comes from.
 struct GradientSource {
-    enum class Kind : std::uint8_t { grad, result, input, sizes, size, wanted };
+    enum class Kind : std::uint8_t { grad, result, input, sizes, size, needed };
     Kind kind;
     int index = -1;         ///< the result or the input; of `sizes` an input whose elements the gradient does not read
     std::string size = {};  ///< of `size`: the name of a size of some input
@@ -43,7 +43,7 @@ struct GradientPlan {
 };
 
 /// An input of a gradient that its C++ function has no parameter for: the sizes of an argument that the gradient of
-/// result `out` belongs to, or which results are wanted (`out` is -1).
+/// result `out` belongs to, or which results are needed (`out` is -1).
 struct HiddenInput {
     int out = -1;
     bool optional = false;
@@ -86,7 +86,7 @@ struct OperatorDefinition {
     int gradient_of[max_parameters];  ///< of a gradient: by result, the input of the operator that it belongs to
     std::vector<HiddenInput> hidden;  ///< of a gradient
     std::vector<ExtendedOverloads> extended;
-    int wanted_parameter = -1;  ///< of a gradient: which of its results are wanted, a bit for each
+    int needed_parameter = -1;  ///< of a gradient: which of its results are needed, a bit for each
     DType autocast{};           ///< the dtype that torch's autocast gives its arguments; of 0 bits if none was named
 
     /// Sorts the parameters into inputs and results; `suffix` is appended to the name. Throws Error.

@@ -66,8 +66,8 @@ public:
                 return op_.inputs[source.index].name + "_sizes";
             case Kind::size:
                 return source.size;
-            case Kind::wanted:
-                return "wanted";
+            case Kind::needed:
+                return "needed";
             default:
                 return op_.inputs[source.index].name;
         }
@@ -155,7 +155,7 @@ public:
             name_result(out);
             some_optional = some_optional || gradient_.parameters()[gradient_.outs[out]].optional;
         }
-        if (some_optional) add_hidden({-1, false}, {Kind::wanted});
+        if (some_optional) add_hidden({-1, false}, {Kind::needed});
         complete();
     }
 
@@ -202,10 +202,10 @@ private:
         OperatorInput& input = gradient_.inputs[gradient_.input_count++];
         input.name = planner_.name_of(source);
         input.parameter = parameter;
-        if (source.kind == Kind::wanted) {
+        if (source.kind == Kind::needed) {
             input.has_default = true;
             input.default_value.integer = -1;
-            gradient_.wanted_parameter = parameter;
+            gradient_.needed_parameter = parameter;
         } else if (gradient_.first_tensor < 0) {
             gradient_.first_tensor = parameter;
         }

@@ -95,11 +95,11 @@ PyObject* table_row(const OperatorDefinition& op, const std::string& name, int p
     return good ? row.release() : nullptr;
 }
 
-/// {"sources": [("grad", 0), ("result", 1), ("input", 2), ("sizes", 0), ("size", "n"), ("wanted", None)], "of": [0],
+/// {"sources": [("grad", 0), ("result", 1), ("input", 2), ("sizes", 0), ("size", "n"), ("needed", None)], "of": [0],
 /// "named": None}: what the gradient takes, by its inputs, and the inputs that it is of, by its results; None if there
 /// is none.
 PyObject* table_plan(const OperatorDefinition& op) {
-    static const char* const kinds[] = {"grad", "result", "input", "sizes", "size", "wanted"};
+    static const char* const kinds[] = {"grad", "result", "input", "sizes", "size", "needed"};
     if (op.plan.sources.empty() && op.plan.of.empty()) Py_RETURN_NONE;
     Ref sources(PyList_New(0)), of(PyList_New(0));
     for (const GradientSource& source : op.plan.sources) {

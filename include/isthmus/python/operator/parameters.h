@@ -136,8 +136,8 @@ namespace detail {
 inline constexpr int max_parameters = 24;
 inline constexpr int max_results = 8;
 
-/// `sizes` is no parameter of a function: an argument of a gradient that has an array's sizes, then 0, and no elements.
-/// `random` is a tensor of four int32: the words of the seed and of the offset, the lower ones first.
+/// `sizes` is never a parameter of a function: an argument of a gradient that has an array's sizes, then 0, and no
+/// elements. `random` is a tensor of four int32: the words of the seed and of the offset, the lower ones first.
 enum class ParameterKind : std::uint8_t {
     tensor,
     in_out,
@@ -315,7 +315,7 @@ struct OperatorParameter<Random> {
         return {words[0], words[1]};
     }
 };
-/// A gradient that is computed only where it is wanted.
+/// A gradient that is computed only if it is needed.
 template <class T, int N, class... C>
 struct OperatorParameter<std::optional<Out<T, N, C...>>> {
     using Inner = OperatorParameter<Out<T, N, C...>>;

@@ -78,7 +78,7 @@ struct OperatorOf {
         name.text, OverloadSet<f...>::facts, OverloadSet<f...>::count, torch, xla<false>, xla<true>, &definition};
 };
 
-/// What is said of an operator beyond its functions.
+/// More of an operator than its functions: a gradient, or a dtype for autocast.
 struct OperatorExtension {
     enum class Kind : std::uint8_t { gradient, autocast };
     Kind kind = Kind::gradient;
