@@ -138,5 +138,3 @@ ISTHMUS_END
 #include <isthmus/backend/call.h>
 ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_OWNED)
 #endif
-
-#include <isthmus/python.h>  // last: with ISTHMUS_IMPLEMENTATION it brings the sources, which need the above

@@ -89,7 +89,8 @@ isthmus::Reply twice(const isthmus::Argument<V>& x) { return x.reply(isthmus::em
     m.def("given", [](std::optional<V> v, const std::vector<V>& all) { return v.has_value() && all.empty(); });
     m.def("twice", twice);
     m.def("own", [](isthmus::Tensor x) { return x; });
-    m.def("kept", [](isthmus::Owned<V> x, const std::vector<isthmus::Owned<V>>& all) { return all.empty() ? x : all[0]; });
+    m.def("kept", [](isthmus::Owned<V> x) { return x; });
+    m.def("all_kept", [](const std::vector<isthmus::Owned<V>>& all) { return all; });
 }
 """
 NANOBIND = (
