@@ -70,7 +70,7 @@ PyObject* make_result(const In& in, R&& result) {
         static_assert(!is_view<X>, "isthmus: a View does not own its memory; return a Tensor, or Argument::object()");
         static_assert(
             sizeof(X) == 0,
-            "isthmus: a function returns void, Tensor, Owned, Reply, Made, As<framework>, DType, Device, a number, "
+            "isthmus: a function returns void, Tensor, Reply, Made, Owned, As<framework>, DType, Device, a number, "
             "bool, text, "
             "PyObject*, or an optional, vector, map, pair or tuple of these");
         return nullptr;

@@ -206,10 +206,10 @@ private:
 struct isthmus_refused_outside_a_call {
     template <class T>
     static constexpr bool can_cast() {
-        static_assert(
-            sizeof(T) == 0,
-            "isthmus: what is borrowed would end before it is used. For a container as an argument include "
-            "<isthmus/nanobind_stl.h>; in place of nanobind::cast<View<…>> take an isthmus::Tensor, and its view()");
+        static_assert(sizeof(T) == 0,
+                      "isthmus: what is borrowed would end before it is used. For a container as an argument include "
+                      "<isthmus/nanobind_stl.h>; in place of nanobind::cast<View<…>> take an isthmus::Tensor or an "
+                      "isthmus::Owned<View<…>>");
         return false;
     }
     template <class V>

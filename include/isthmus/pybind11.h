@@ -121,7 +121,7 @@ struct PybindBorrowed {
     PybindBorrowed(PybindBorrowed&&) noexcept {  // by pybind11::cast, which ends it before the value is used
         static_assert(sizeof(X) == 0,
                       "isthmus: what is borrowed would end before it is used; in place of pybind11::cast<View<…>> "
-                      "take an isthmus::Tensor, and its view()");
+                      "take an isthmus::Tensor or an isthmus::Owned<View<…>>");
     }
     template <class U>
     static pybind11::handle cast(U&&, pybind11::return_value_policy, pybind11::handle) {

@@ -71,7 +71,7 @@ template <class V, detail::Literal name = "", detail::Literal function = "">
 class Argument {
 public:
     static_assert(detail::is_view<V> || detail::is_handle<V> || detail::is_owned<V> || detail::HasFields<V>,
-                  "isthmus: an Argument is made of a View, an Owned, a Borrowed, a Tensor, or a struct with fields "
+                  "isthmus: an Argument is made of a View, a Borrowed, a Tensor, an Owned, or a struct with fields "
                   "(isthmus/fields.h)");
     /// Whether a mismatch raises at once: it does if there is a name.
     static constexpr bool raises = !name.view().empty();
@@ -261,7 +261,7 @@ extern template class TensorSlot<Borrowed>;
 template <class X>
 struct ArgumentLoader {
     static_assert(is_view<X>,
-                  "isthmus: an argument is a View, Owned, Borrowed, Tensor, PyObject*, DType, Device, a number, bool, "
+                  "isthmus: an argument is a View, Borrowed, Tensor, Owned, PyObject*, DType, Device, a number, bool, "
                   "string_view, "
                   "string, or optional of these; for containers include <isthmus/python/container_arguments.h>");
 };
