@@ -109,7 +109,7 @@ if(ISTHMUS_CHECK_HEADERS)
   if(TARGET isthmus::python)
     isthmus_check_headers(isthmus_python_headers isthmus_python "${headers}/python/*.h" "${headers}/python.h" "${headers}/op.h"
                           "${headers}/fields.h" "${headers}/records.h" "${headers}/tree.h" "${headers}/module.h"
-                          "${headers}/array_like.h")
+                          "${headers}/array_like.h" "${headers}/owned.h")
   endif()
 endif()
 

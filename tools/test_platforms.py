@@ -87,7 +87,7 @@ CORE = (
     "visit.h",
     "converted.h",
 )
-BRIDGE = ("python.h", "python/**/*.h", "op.h", "fields.h", "records.h", "tree.h", "module.h", "array_like.h")
+BRIDGE = ("python.h", "python/**/*.h", "op.h", "fields.h", "records.h", "tree.h", "module.h", "array_like.h", "owned.h")
 
 
 class Missing(Exception):

@@ -239,6 +239,14 @@ Ref struct_to_py(const ReplyTable& table, const void* value, PyObject* like);
 Ref member_to_py(const Tensor& member, PyObject* like, FieldForm form);
 Ref member_to_py(std::span<const std::int64_t> member);
 
+template <class V>
+Ref owned_member_to_py(const Owned<V>& member, PyObject* like, FieldForm form) {
+    if constexpr (requires { result_to_py(member); })  // of isthmus/records.h
+        return Ref(result_to_py(member));
+    else
+        return member_to_py(member.tensor(), like, form);
+}
+
 template <class S>
 struct ReplyOf;
 
@@ -247,6 +255,8 @@ Ref field_to_py(const void* value, [[maybe_unused]] PyObject* like, [[maybe_unus
     const M& member = *static_cast<const M*>(value);
     if constexpr (std::is_same_v<M, Tensor>) {
         return member_to_py(member, like, form);
+    } else if constexpr (is_owned<M>) {
+        return owned_member_to_py(member, like, form);
     } else if constexpr (std::is_same_v<M, bool>) {
         return Ref(PyBool_FromLong(member));
     } else if constexpr (std::is_integral_v<M>) {
@@ -308,10 +318,14 @@ struct Annotation<S> {
             words.add(M::words());
         }
     }
+    template <class M>
+    struct OwnView : std::type_identity<M> {};
+    template <class V>
+    struct OwnView<Owned<V>> : std::type_identity<V> {};
     template <std::size_t... i>
     static constexpr void spell_members(Words& words, std::index_sequence<i...>) {
-        (spell_member<std::remove_reference_t<std::tuple_element_t<i, MembersOf<S>>>>(words, S::fields::names[i],
-                                                                                      i == 0),
+        (spell_member<typename OwnView<std::remove_reference_t<std::tuple_element_t<i, MembersOf<S>>>>::type>(
+             words, S::fields::names[i], i == 0),
          ...);
     }
     static constexpr void spell(Words& words) {

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <isthmus/owned.h>
 #include <isthmus/python/captured.h>
 #include <isthmus/python/container_results.h>
 
@@ -33,6 +34,8 @@ PyObject* make_result(const In& in, R&& result) {
         return result;
     } else if constexpr (std::is_same_v<X, Tensor>) {
         return in.result(result);
+    } else if constexpr (is_owned<X>) {
+        return owned_to_py(result, in.first_tensor());
     } else if constexpr (std::is_same_v<X, Reply>) {
         return to_result(result);
     } else if constexpr (is_as<X>) {
@@ -65,16 +68,18 @@ PyObject* make_result(const In& in, R&& result) {
         return result_to_py(result);
     } else {
         static_assert(!is_view<X>, "isthmus: a View does not own its memory; return a Tensor, or Argument::object()");
-        static_assert(sizeof(X) == 0,
-                      "isthmus: a function returns void, Tensor, Reply, Made, As<framework>, DType, Device, a number, "
-                      "bool, text, "
-                      "PyObject*, or an optional, vector, map, pair or tuple of these");
+        static_assert(
+            sizeof(X) == 0,
+            "isthmus: a function returns void, Tensor, Reply, Made, Owned, As<framework>, DType, Device, a number, "
+            "bool, text, "
+            "PyObject*, or an optional, vector, map, pair or tuple of these");
         return nullptr;
     }
 }
 
 /// How a function without parameters is asked for its results.
 struct NoArguments {
+    static PyObject* first_tensor() noexcept { return nullptr; }
     PyObject* result(const Tensor& tensor) const noexcept { return to_default_result(tensor, nullptr); }
 };
 

@@ -13,6 +13,7 @@
 #include <Isthmus needs nanobind 2.7 or newer: an older one was found first on the include path>
 #endif
 
+#include <isthmus/owned.h>
 #include <isthmus/python/agreeing.h>
 #include <isthmus/python/container_results.h>
 
@@ -95,7 +96,7 @@ ISTHMUS_NOINLINE inline bool nanobind_finish(Loaded loaded) {
 template <class X, class Load, class Note>
 ISTHMUS_ALWAYS_INLINE bool nanobind_load_by(Load load, Note note, PyObject* object, std::uint32_t flags,
                                             nanobind::detail::cleanup_list* cleanup) {
-    if (!std::is_same_v<X, Tensor> && !is_call(flags)) return false;
+    if (!std::is_same_v<X, Tensor> && !is_owned<X> && !is_call(flags)) return false;
     // nanobind tries every overload without conversions first, and a function without overloads with them at once.
     const bool last = (flags & static_cast<std::uint32_t>(nanobind::detail::cast_flags::convert)) != 0;
     const Loaded loaded = load(last);
@@ -205,10 +206,10 @@ private:
 struct isthmus_refused_outside_a_call {
     template <class T>
     static constexpr bool can_cast() {
-        static_assert(
-            sizeof(T) == 0,
-            "isthmus: what is borrowed would end before it is used. For a container as an argument include "
-            "<isthmus/nanobind_stl.h>; in place of nanobind::cast<View<…>> take an isthmus::Tensor, and its view()");
+        static_assert(sizeof(T) == 0,
+                      "isthmus: what is borrowed would end before it is used. For a container as an argument include "
+                      "<isthmus/nanobind_stl.h>; in place of nanobind::cast<View<…>> take an isthmus::Tensor or an "
+                      "isthmus::Owned<View<…>>");
         return false;
     }
     template <class V>
@@ -228,6 +229,8 @@ struct isthmus_view_name {
 };
 template <class V, isthmus::detail::Literal... names>
 struct isthmus_view_name<isthmus::Argument<V, names...>> : isthmus_view_name<V> {};
+template <class V>
+struct isthmus_view_name<isthmus::Owned<V>> : isthmus_view_name<V> {};
 template <class X>
     requires isthmus::detail::is_handle<X>
 struct isthmus_view_name<X> {
@@ -332,6 +335,20 @@ struct type_caster<isthmus::Tensor> : isthmus_argument_caster<isthmus::Tensor, i
     static handle from_cpp(const isthmus::Tensor& tensor, rv_policy policy, cleanup_list* cleanup) noexcept {
         return isthmus::detail::to_default_result(tensor, isthmus::detail::like_of(cleanup),
                                                   isthmus::detail::parent_of(policy, cleanup));
+    }
+};
+
+template <class V>
+struct isthmus_owned_name {
+    static constexpr auto text() {
+        return io_name(isthmus::detail::Annotation<V>::text.text, isthmus::detail::OwnedWords<V>::result);
+    }
+};
+template <class V>
+struct type_caster<isthmus::Owned<V>> : isthmus_argument_caster<isthmus::Owned<V>, isthmus_owned_name<V>> {
+    static handle from_cpp(const isthmus::Owned<V>& owned, rv_policy policy, cleanup_list* cleanup) noexcept {
+        return isthmus::detail::owned_to_py(owned, isthmus::detail::like_of(cleanup),
+                                            isthmus::detail::parent_of(policy, cleanup));
     }
 };
 

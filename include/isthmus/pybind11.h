@@ -11,6 +11,7 @@
 #include <Isthmus needs pybind11 2.13 or newer: an older one was found first on the include path>
 #endif
 
+#include <isthmus/owned.h>
 #include <isthmus/python/agreeing.h>
 #include <isthmus/python/value_arguments.h>
 
@@ -120,7 +121,7 @@ struct PybindBorrowed {
     PybindBorrowed(PybindBorrowed&&) noexcept {  // by pybind11::cast, which ends it before the value is used
         static_assert(sizeof(X) == 0,
                       "isthmus: what is borrowed would end before it is used; in place of pybind11::cast<View<…>> "
-                      "take an isthmus::Tensor, and its view()");
+                      "take an isthmus::Tensor or an isthmus::Owned<View<…>>");
     }
     template <class U>
     static pybind11::handle cast(U&&, pybind11::return_value_policy, pybind11::handle) {
@@ -167,7 +168,7 @@ private:
 };
 
 template <class X>
-inline constexpr bool takes_tensor = borrows<X> || std::is_same_v<X, Tensor>;
+inline constexpr bool takes_tensor = borrows<X> || is_owned<X> || std::is_same_v<X, Tensor>;
 template <class X>
 inline constexpr bool takes_tensor<Uncommitted<X>> = true;
 template <class X>
@@ -250,23 +251,42 @@ struct type_caster<isthmus::Borrowed> : isthmus::detail::PybindBorrowing<isthmus
     static constexpr auto name = const_name("isthmus.typing.TensorLike");
 };
 
+/// What may be cast by hand, and is a result: in the framework of the call's first tensor argument, if that is asked.
+template <class X>
+struct isthmus_owning_caster : isthmus::detail::PybindArgument<X> {
+    isthmus_owning_caster() = default;
+    isthmus_owning_caster(isthmus_owning_caster&& other) noexcept {  // pybind11::cast hands the caster out
+        this->value = std::move(static_cast<X&>(other));
+    }
+    static PyObject* like() noexcept {
+        return isthmus::detail::default_result.reply ? isthmus::detail::pybind11_like() : nullptr;
+    }
+};
 /// As a result an isthmus.Tensor, which every framework takes; an empty one is None.
 template <>
-struct type_caster<isthmus::Tensor> : isthmus::detail::PybindArgument<isthmus::Tensor> {
-    type_caster() = default;
-    type_caster(type_caster&& other) noexcept {  // pybind11::cast hands the caster out
-        value = std::move(static_cast<isthmus::Tensor&>(other));
-    }
-
+struct type_caster<isthmus::Tensor> : isthmus_owning_caster<isthmus::Tensor> {
 #if PYBIND11_VERSION_MAJOR >= 3
     static constexpr auto name = io_name("isthmus.typing.TensorLike", "isthmus.Tensor");
 #else
     static constexpr auto name = const_name("isthmus.Tensor");
 #endif
     static handle cast(const isthmus::Tensor& tensor, return_value_policy policy, handle parent) {
-        PyObject* like = isthmus::detail::default_result.reply ? isthmus::detail::pybind11_like() : nullptr;
         return isthmus::detail::made(
-            isthmus::detail::to_default_result(tensor, like, isthmus::detail::parent_of(policy, parent)));
+            isthmus::detail::to_default_result(tensor, like(), isthmus::detail::parent_of(policy, parent)));
+    }
+};
+template <class V>
+struct type_caster<isthmus::Owned<V>> : isthmus_owning_caster<isthmus::Owned<V>> {
+#if PYBIND11_VERSION_MAJOR >= 3
+    static constexpr auto name =
+        io_name(isthmus::detail::Annotation<V>::text.text, isthmus::detail::OwnedWords<V>::result);
+#else
+    static constexpr auto name = const_name(isthmus::detail::Annotation<V>::text.text);
+#endif
+    static handle cast(const isthmus::Owned<V>& owned, return_value_policy policy, handle parent) {
+        using Caster = isthmus_owning_caster<isthmus::Owned<V>>;
+        return isthmus::detail::made(
+            isthmus::detail::owned_to_py(owned, Caster::like(), isthmus::detail::parent_of(policy, parent)));
     }
 };
 

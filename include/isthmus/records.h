@@ -11,6 +11,8 @@
 #include <ratio>
 #include <vector>
 
+#include <isthmus/owned.h>
+
 ISTHMUS_BEGIN
 
 namespace detail {
@@ -225,22 +227,26 @@ constexpr void spell_numpy(Words& out, const NumpyType& type) {
 
 /// An array of NumPy's with such elements, for the length of a call. Holds nothing: the caller keeps the array.
 Result<Borrowed> borrow_numpy_as(PyObject* object, const NumpyType& type, const ImportOptions& options) noexcept;
+/// The same, owned: the handle keeps the array.
+Result<Tensor> own_numpy_as(PyObject* object, const NumpyType& type, const ImportOptions& options) noexcept;
 /// A new numpy.ndarray over the tensor's memory; NULL with the exception set.
 PyObject* to_numpy_as(const Tensor& tensor, const NumpyType& type) noexcept;
 
-/// A view of such elements: borrowed from numpy.ndarray alone, whose dtype is compared field by field, and remembered.
-template <class T, int N, class... C>
-    requires NumpyElement<T>
-struct ArgumentLoader<View<T, N, C...>> {
-    using Value = View<T, N, C...>;
-    static_assert(Value::requirement.converts == Converts::nothing,
+/// An array of such elements as a Borrowed or a Tensor, from numpy.ndarray alone, whose dtype is compared field by
+/// field, and remembered. The loader of a value that shows what was taken.
+template <class V, class H>
+class RecordLoader {
+    static_assert(V::requirement.converts == Converts::nothing,
                   "isthmus: records, dates and fixed strings are not converted");
 
+public:
+    template <class Value>
     Loaded try_load(PyObject* object, Value& value, bool last) noexcept {
         if (is_no_tensor(object)) return Loaded::no;
         const Result<void> taken = take(object, value, nullptr, nullptr, nullptr);
         return ISTHMUS_LIKELY(taken.has_value()) ? Loaded::yes : pass_on(taken.error(), last);
     }
+    template <class Value>
     Loaded load(PyObject* object, Value& value, const char* function, const char* argument, Match* match) noexcept {
         const Result<void> taken = take(object, value, function, argument, match);
         return ISTHMUS_LIKELY(taken.has_value()) ? Loaded::yes : raise_in_call(taken.error());
@@ -248,26 +254,46 @@ struct ArgumentLoader<View<T, N, C...>> {
     static bool commit(const char*, const char*) noexcept { return true; }
     static void commit_or_throw(const char* = nullptr, const char* = nullptr) noexcept {}
     static bool is_done() noexcept { return true; }
-    static void roll_back(PyObject*, Value&) noexcept {}
-    const DLTensor& descriptor() const noexcept { return array_.descriptor(); }
 
 private:
+    template <class Value>
     Result<void> take(PyObject* object, Value& value, const char* function, const char* argument,
                       Match* match) noexcept {
         ImportOptions options;
-        options.require_writable = Value::requirement.writable;
+        options.require_writable = V::requirement.writable;
         options.argument = argument;
-        auto borrowed = borrow_numpy_as(object, dtype_traits<std::remove_cv_t<T>>::numpy, options);
-        if (ISTHMUS_UNLIKELY(!borrowed)) return argument_error(borrowed.error(), function);
-        array_ = std::move(*borrowed);
+        auto imported = read(object, options);
+        if (ISTHMUS_UNLIKELY(!imported)) return argument_error(imported.error(), function);
+        array_ = std::move(*imported);
         Match own(function);
         Match& of_call = match != nullptr ? *match : own;
-        auto fits = of_call.check_argument(argument, array_.descriptor(), array_.flags(), Value::requirement);
-        if (ISTHMUS_LIKELY(fits.has_value())) value = view_of<Value>(array_.descriptor());
+        auto fits = of_call.check_argument(argument, array_.descriptor(), array_.flags(), V::requirement);
+        if (ISTHMUS_UNLIKELY(!fits)) return fits;
+        if constexpr (is_view<Value>)
+            value = view_of<V>(array_.descriptor());
+        else
+            value = Value(std::move(array_));
         return fits;
     }
+    static Result<H> read(PyObject* object, const ImportOptions& options) noexcept {
+        const NumpyType& type = dtype_traits<std::remove_cv_t<typename V::element_type>>::numpy;
+        if constexpr (std::is_same_v<H, Borrowed>)
+            return borrow_numpy_as(object, type, options);
+        else
+            return own_numpy_as(object, type, options);
+    }
 
-    Borrowed array_;
+    H array_;
+};
+template <class T, int N, class... C>
+    requires NumpyElement<T>
+struct ArgumentLoader<View<T, N, C...>> : RecordLoader<View<T, N, C...>, Borrowed> {
+    static void roll_back(PyObject*, View<T, N, C...>&) noexcept {}
+};
+template <class T, int N, class... C>
+    requires NumpyElement<T>
+struct ArgumentLoader<Owned<View<T, N, C...>>> : RecordLoader<View<T, N, C...>, Tensor> {
+    static void roll_back(PyObject*, Owned<View<T, N, C...>>& value) noexcept { value = {}; }
 };
 
 }  // namespace detail
@@ -309,6 +335,12 @@ public:
 private:
     Tensor tensor_;
 };
+
+/// A new reference to the numpy.ndarray of what an argument owns; NULL with the Python exception set.
+template <detail::NumpyElement T, int N, class... C>
+PyObject* result_to_py(const Owned<View<T, N, C...>>& owned) noexcept {
+    return detail::to_numpy_as(owned.tensor(), dtype_traits<std::remove_cv_t<T>>::numpy);
+}
 
 ISTHMUS_END
 

@@ -11,7 +11,7 @@ the dtype. The expected sizes are beside it, in ``typing.Annotated``, for reader
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from array import array
@@ -150,7 +150,10 @@ if TYPE_CHECKING:
 
         def __dlpack__(self) -> Any: ...
 
-    # Arrays whose dtype no checker knows. NumPy's, whose dtype it does, are not hashable, and so are none of these.
+        __hash__: ClassVar[None]  # type: ignore[assignment]
+
+    # Arrays whose dtype no checker knows. NumPy's, whose dtype it does, are not hashable, and so are none of these:
+    # a checker then sees that overloads by dtype do not overlap.
     class _Producer(SupportsDLPack, Protocol):
         def __hash__(self) -> int: ...
 

@@ -12,6 +12,7 @@
 #include <isthmus/fields.h>
 #include <isthmus/load.h>
 #include <isthmus/op.h>
+#include <isthmus/owned.h>
 #include <isthmus/python/call_arguments.h>
 #include <isthmus/python/containers.h>
 #include <isthmus/python/overloads.h>
@@ -187,6 +188,7 @@ struct BackendAccess {
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_VALUES)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_TENSOR_PROTOCOL)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_DISTINCT)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_OWNED)
     }
 };
 

@@ -1,5 +1,6 @@
 // For binders: how an argument, or a container of them, is loaded for a call, and a tensor returned as its result.
 // SPDX-License-Identifier: Apache-2.0
+#include <isthmus/owned.h>
 #include <isthmus/python/binding.h>
 #include <isthmus/python/containers.h>
 #include <isthmus/python/distinct.h>
@@ -76,7 +77,17 @@ static ISTHMUS_COLD void forget_like(const void* loader) noexcept {
         }
 }
 
-bool BorrowSlot::borrow(PyObject* object, const Requirement& r, const char* argument) noexcept {
+/// A tensor that was made for the call.
+template <class H>
+H held_as(Tensor&& made) noexcept {
+    if constexpr (std::is_same_v<H, Borrowed>)
+        return lend(std::move(made));
+    else
+        return std::move(made);
+}
+
+template <class H>
+bool TensorSlot<H>::read(PyObject* object, const Requirement& r, const char* argument) noexcept {
     ImportOptions options;
     options.require_writable = r.writable;
     options.announce = false;
@@ -84,26 +95,32 @@ bool BorrowSlot::borrow(PyObject* object, const Requirement& r, const char* argu
     options.refuse_grad = true;
     options.argument = argument;
     clear();
-    ::new (&result_) Result<Borrowed>(borrow_py(object, options));
+    if constexpr (std::is_same_v<H, Borrowed>)
+        ::new (&result_) Result<H>(borrow_py(object, options));
+    else
+        ::new (&result_) Result<H>(from_py(object, options));
     made_ = true;
     const bool ok = result_.has_value();
     if (ok && ISTHMUS_UNLIKELY((result_->flags() & unannounced_flag) || PyCapsule_CheckExact(object)))
         pending_ = object;
     return ok;
 }
-void BorrowSlot::end() noexcept {
+template <class H>
+void TensorSlot<H>::end() noexcept {
     if (ISTHMUS_UNLIKELY(noted_)) forget_like(this);
     if (ISTHMUS_UNLIKELY(pending_ != nullptr)) roll_back(pending_);
     result_.~Result();
     made_ = noted_ = false;
 }
-void BorrowSlot::roll_back(PyObject* object) noexcept {
+template <class H>
+void TensorSlot<H>::roll_back(PyObject* object) noexcept {
     pending_ = nullptr;
     if (made_ && result_.has_value()) isthmus::roll_back(object, *result_);
 }
-Loaded BorrowSlot::try_load(PyObject* object, const Requirement& r, bool last) noexcept {
+template <class H>
+Loaded TensorSlot<H>::try_load(PyObject* object, const Requirement& r, bool last) noexcept {
     const bool is_tensor = !is_no_tensor(object);
-    if (ISTHMUS_UNLIKELY(!is_tensor || !borrow(object, r, nullptr))) {
+    if (ISTHMUS_UNLIKELY(!is_tensor || !read(object, r, nullptr))) {
         if (last && r.converts == Converts::objects && (!is_tensor || is_no_array(result_.error()))) {
             Match own;
             const Result<void> made = convert_object(object, r, nullptr, own);
@@ -120,9 +137,10 @@ Loaded BorrowSlot::try_load(PyObject* object, const Requirement& r, bool last) n
     const Result<void> made = convert(object, r, nullptr, own);
     return made ? Loaded::yes : pass_on(made.error(), last);
 }
-/// The borrow is released as soon as the copy is made: a capsule can be consumed again.
-ISTHMUS_RARE Result<void> BorrowSlot::convert(PyObject* object, const Requirement& r, const char* argument,
-                                              Match& match) noexcept {
+/// The import is released as soon as the copy is made: a capsule can be consumed again.
+template <class H>
+ISTHMUS_RARE Result<void> TensorSlot<H>::convert(PyObject* object, const Requirement& r, const char* argument,
+                                                 Match& match) noexcept {
     Requirement of_any_kind = r;
     if (r.converts != Converts::orders) of_any_kind.accepts = any_dtype::accepts;
     of_any_kind.order = Order::any;
@@ -131,24 +149,26 @@ ISTHMUS_RARE Result<void> BorrowSlot::convert(PyObject* object, const Requiremen
     Result<Tensor> made = r.convert(descriptor(), r);
     if (!made) return prefixed(made.error(), {match.call_of(argument)});
     if (pending_ != nullptr) roll_back(object);
-    *result_ = lend(std::move(*made));
+    *result_ = held_as<H>(std::move(*made));
     return {};
 }
-ISTHMUS_RARE Result<void> BorrowSlot::convert_object(PyObject* object, const Requirement& r, const char* argument,
-                                                     Match& match) noexcept {
+template <class H>
+ISTHMUS_RARE Result<void> TensorSlot<H>::convert_object(PyObject* object, const Requirement& r, const char* argument,
+                                                        Match& match) noexcept {
     Result<Tensor> made = tensor_of_object(object, r, argument, match);
     if (!made) return std::move(made).error();
     clear();
-    ::new (&result_) Result<Borrowed>(lend(std::move(*made)));
+    ::new (&result_) Result<H>(held_as<H>(std::move(*made)));
     made_ = true;
     return {};
 }
-ISTHMUS_ALWAYS_INLINE Result<void> BorrowSlot::check_object(PyObject* object, const Requirement& r,
-                                                            const char* function, const char* argument,
-                                                            Match* match) noexcept {
+template <class H>
+ISTHMUS_ALWAYS_INLINE Result<void> TensorSlot<H>::check_object(PyObject* object, const Requirement& r,
+                                                               const char* function, const char* argument,
+                                                               Match* match) noexcept {
     Match own(function);
     Match& of_call = match != nullptr ? *match : own;
-    if (!borrow(object, r, argument)) {
+    if (!read(object, r, argument)) {
         if (r.converts == Converts::objects && is_no_array(result_.error()))
             return convert_object(object, r, argument, of_call);
         return argument_error(result_.error(), function);
@@ -156,23 +176,30 @@ ISTHMUS_ALWAYS_INLINE Result<void> BorrowSlot::check_object(PyObject* object, co
     auto fits = of_call.check_argument(argument, descriptor(), result_->flags(), r);
     return ISTHMUS_LIKELY(fits.has_value()) || r.convert == nullptr ? fits : convert(object, r, argument, of_call);
 }
-Loaded BorrowSlot::load(PyObject* object, const Requirement& r, const char* function, const char* argument,
-                        Match* match) noexcept {
+template <class H>
+Loaded TensorSlot<H>::load(PyObject* object, const Requirement& r, const char* function, const char* argument,
+                           Match* match) noexcept {
     const Result<void> checked = check_object(object, r, function, argument, match);
     return ISTHMUS_LIKELY(checked.has_value()) ? Loaded::yes : raise_in_call(checked.error());
 }
-Result<void> BorrowSlot::commit_now(const char* function, const char* argument) noexcept {
+template <class H>
+Result<void> TensorSlot<H>::commit_now(const char* function, const char* argument) noexcept {
     PyObject* object = std::exchange(pending_, nullptr);
     if (!(result_->flags() & unannounced_flag)) return {};
     // A binder may have released the GIL before it asks for the value (pybind11::call_guard).
     Result<void> notified = announce_write(object, argument);
     if (!notified) return prefixed(notified.error(), {of_call(function, nullptr)});
+    if constexpr (std::is_same_v<H, Tensor>) result_->block()->flags &= ~unannounced_flag;  // nobody else has it yet
     return {};
 }
-bool BorrowSlot::commit_or_raise(const char* function, const char* argument) noexcept {
+template <class H>
+bool TensorSlot<H>::commit_or_raise(const char* function, const char* argument) noexcept {
     const Result<void> committed = commit_now(function, argument);
     return committed.has_value() || raise_in_call(committed.error()) == Loaded::yes;
 }
+
+template class TensorSlot<Borrowed>;
+template class TensorSlot<Tensor>;
 
 template <class X>
 Result<void> HandleLoader<X>::take(PyObject* object, X& value, const ImportOptions& options) noexcept {

@@ -294,6 +294,16 @@ Result<Borrowed> borrow_numpy_as(PyObject* object, const NumpyType& type, const 
     }
 }
 
+Result<Tensor> own_numpy_as(PyObject* object, const NumpyType& type, const ImportOptions& options) noexcept {
+    Result<Borrowed> borrowed = borrow_numpy_as(object, type, options);
+    if (!borrowed) return std::move(borrowed).error();
+    const BorrowedBuilder held{*borrowed};
+    held.hold_object(object);
+    Block* block = nullptr;
+    if (!held.into_block(block, nullptr)) return no_memory_error();
+    return Tensor::steal(block);
+}
+
 PyObject* to_numpy_as(const Tensor& tensor, const NumpyType& type) noexcept {
     if (!tensor) Py_RETURN_NONE;
     try {

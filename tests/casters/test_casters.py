@@ -260,6 +260,16 @@ def test_a_refused_call_takes_no_capsule_of_an_optional_argument(ext):
     assert isthmus.from_dlpack(out).shape == (3, 3)
 
 
+def test_nor_that_of_an_optional_tensor(ext):
+    capsule = np.ones(3, np.float32).__dlpack__()
+    with pytest.raises(ValueError, match="d is 2 here and 3"):
+        ext.first_if_agreed(capsule, matrix(), np.ones((2, 2), np.float32))
+    assert capsules.is_whole(capsule)
+    assert ext.first_if_agreed(None, matrix(), matrix()) is None
+    assert np.from_dlpack(ext.first_if_agreed(capsule, matrix(), matrix())).tolist() == [1, 1, 1]
+    assert not capsules.is_whole(capsule)
+
+
 def test_agreeing_compares_what_lies_in_containers(ext):
     a = matrix()
     assert ext.disagreement_in(a, a) == ""

@@ -369,6 +369,11 @@ class TestErrorsNameTheElement:
         with pytest.raises(TypeError, match=rf"stack\(\): argument 'batch', {place}: expected a tensor .*, got str"):
             getattr(ext, name)(wrap(self.RIGHT, "text"))
 
+    def test_without_a_name_the_error_is_the_binders(self, ext):
+        with pytest.raises(TypeError, match="incompatible function arguments") as info:
+            ext.total_of_vector([self.RIGHT, self.WRONG], lambda: None)
+        assert "element" not in str(info.value)
+
     def test_when_it_may_not_be_written(self, ext, torch):
         x = torch.zeros(3, requires_grad=True)
         with pytest.raises(BufferError, match=r"stack\(\): argument 'batch', element 1: .*requires grad"):

@@ -13,7 +13,8 @@ import pytest
 from header_programs import ROOT, platforms
 
 BINDERS = ("nanobind", "pybind11")
-INCLUDES = ["array_like", "converted", "core/blob", "core/live", "fields", "load", "op", "records", "shared", "tree"]
+INCLUDES = ["array_like", "converted", "core/blob", "core/live", "fields", "load", "op", "owned", "records", "shared"]
+INCLUDES += ["tree"]
 V = "View<const float, 2>"
 #: Type -> how a function takes it.
 ARGUMENTS = {
@@ -21,6 +22,7 @@ ARGUMENTS = {
     "Borrowed": "const Borrowed&",
     "DType": "DType",
     "Device": "const Device&",
+    "Owned": f"Owned<{V}>",
     "Tensor": "Tensor",
     "View": V,
 }
@@ -31,6 +33,7 @@ RESULTS = {
     "Device": "Device",
     "FieldsReply": "FieldsReply<Csr>",
     "Made": "Made<View<float, 1>>",
+    "Owned": f"Owned<{V}>",
     "Records": "Records<Point>",
     "Reply": "Reply",
     "Result": "Result<Tensor>",

@@ -133,6 +133,7 @@ std::string layer_of(const std::string& file) {
         {"include/isthmus/records.h", "python"},
         {"include/isthmus/tree.h", "python"},
         {"include/isthmus/array_like.h", "python"},
+        {"include/isthmus/owned.h", "python"},
         {"include/isthmus/module.h", "python"},
         {"include/isthmus/tensor_protocol.h", "python"},
         {"include/isthmus/", "top"},  // torch.h, pybind11.h, nanobind.h and what they are made of

@@ -101,7 +101,7 @@ FRAGMENTS = {
         using isthmus::View, isthmus::sizes;
         void fragment(const isthmus::Tensor& tensor_a, const isthmus::Tensor& tensor_b) { %s (void)a; (void)b; }""",
     ("docs/casters.md", "cpp", 0): """
-        isthmus::Tensor keep, result;
+        isthmus::Owned<isthmus::View<const float, 2, isthmus::sizes<"n d">>> weights;
         %s""",
     ("docs/casters.md", "cpp", 1): """
         using Floats = isthmus::View<const float, 1, isthmus::sizes<"n">>;
@@ -109,19 +109,20 @@ FRAGMENTS = {
         float sum_float(Floats);
         double sum_double(Doubles);
         void fragment(nb::module_& m) { %s }""",
-    **{("docs/casters.md", "cpp", i): "void fragment(nb::module_& m) { %s }" for i in (2, 3, 4, 5, 8)},
+    **{("docs/casters.md", "cpp", i): "void fragment(nb::module_& m) { %s }" for i in (2, 3, 4, 6, 9)},
     **{
         ("docs/casters.md", "cpp", i): """
         using Rows = isthmus::View<const float, 2, isthmus::sizes<"n d">>;
         void fragment(nb::module_& m) { %s }"""
-        for i in (6, 7)
+        for i in (7, 8)
     },
-    ("docs/casters.md", "cpp", 9): "void fragment() { %s }",
-    ("docs/casters.md", "cpp", 10): "%s",
-    ("docs/casters.md", "cpp", 11): """
+    ("docs/casters.md", "cpp", 10): "void fragment() { %s }",
+    ("docs/casters.md", "cpp", 5): "%s",
+    ("docs/casters.md", "cpp", 11): "%s",
+    ("docs/casters.md", "cpp", 12): """
         struct Grid { isthmus::Tensor tensor(); };
         void fragment(nb::module_& m) { %s }""",
-    ("docs/casters.md", "cpp", 12): """
+    ("docs/casters.md", "cpp", 13): """
         using Rows = isthmus::View<const float, 2, isthmus::sizes<"n d">>;
         isthmus::Tensor result;
         %s""",
@@ -130,7 +131,7 @@ FRAGMENTS = {
 SESSIONS = [("docs/blobs.md", "pycon", 0)]
 #: Lines of a block that go into functions: statements of a module's body, and methods of a class that is being bound.
 STATEMENTS = re.compile(r"(?m)^m\.def\(.*(?:\n(?:\s|\}).*)*")
-METHODS = re.compile(r"(?ms)^// 1\..*")
+METHODS = re.compile(r"(?ms)^// 1\. The instance is the owner.*")
 
 
 def pages() -> list[Path]:
@@ -207,6 +208,7 @@ def test_fragments_compile(tmp_path: Path) -> None:
         "#include <isthmus/nanobind_overloads.h>",
         "#include <isthmus/array_like.h>",
         "#include <isthmus/converted.h>",
+        "#include <isthmus/owned.h>",
         "#include <isthmus/tensor_protocol.h>",
     ]
     lines += ["#include <isthmus/isthmus.h>", "#include <isthmus/python.h>", "#include <isthmus/python/arguments.h>"]

@@ -179,6 +179,15 @@ USES = {
         isthmus::Arguments<Rows> in("take", {"x"});
         return in.parse(values, count) ? PyFloat_FromDouble(in.get<0>()(0, 1)) : nullptr;
     }""",
+    "owned.h": """bool use() { return true; }
+    using Kept = isthmus::Owned<isthmus::View<const float, 1>>;
+    PyObject* take(PyObject*, PyObject* const* values, Py_ssize_t count) {
+        static Kept kept;
+        isthmus::Arguments<Kept> in("take", {"x"});
+        if (!in.parse(values, count)) return nullptr;
+        kept = in.get<0>();
+        return PyFloat_FromDouble((*kept)(0));
+    }""",
     "tensor_protocol.h": """bool use() { return true; }
     isthmus::Tensor tensor_of(PyObject*) { return isthmus::Tensor::own(std::vector<float>{1, 2}); }
     PyObject* take(PyObject*, PyObject* const* values, Py_ssize_t) {
@@ -287,6 +296,7 @@ namespace {
 ASKED = {
     "converted.h": "linked.take(np.array([1.5])) == 1.5",
     "array_like.h": "linked.take([(1, 2.5)]) == 2.5",
+    "owned.h": "linked.take(np.ones(2, 'f4')) == 1",
     "tensor_protocol.h": "np.asarray(linked.take(type('Grid', (), {}))()).tolist() == [1, 2]",
     "python/arguments.h": "type(linked.take(np.ones(3, 'f4'), None, 'a')) is np.ndarray",
     "fields.h": "linked.take({'a': np.ones(1), 'b': np.ones(2)})['b'].shape == (2,)",

@@ -47,6 +47,16 @@ MISTAKES = {
         NANOBIND + 'void f(nb::module_& m) { m.def("f", [](Argument<double> x) { return *x; }); }',
         "an Argument is made of a View",
     ),
+    "an Owned of a Tensor": (
+        NANOBIND + 'void f(nb::module_& m) { m.def("f", [](Owned<Tensor> x) { return x.tensor(); }); }',
+        "a Tensor already owns its memory",
+    ),
+    "an Owned as an operator's parameter": (
+        OPERATOR
+        + '#include <isthmus/owned.h>\nvoid g(Owned<View<const float, 1>>, Out<float, 1, sizes<"n">>);\n'
+        + 'void f(PyObject* m) { op<"a::g", g>(m, {"x"}); }',
+        "a parameter of an operator is",
+    ),
     "too few names of sizes": (
         NANOBIND + 'double g(V, V);\nvoid f(nb::module_& m) { m.def("g", with_checked_sizes<"g", "a">(g)); }',
         "wants a name for each argument",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+import weakref
+
 import capsules
 import numpy as np
 import pytest
@@ -70,6 +74,58 @@ def test_a_capsule_is_whole_when_another_argument_misfits():
     assert capsules.is_whole(capsule)
     ext.batch_back([capsule], True)
     assert not capsules.is_whole(capsule)
+
+
+class TestOwned:
+    """An argument that is kept beyond the call, typed and converted."""
+
+    def test_it_is_kept_and_returned(self):
+        x, doubles = ROW.copy(), ROW.astype(float)
+        gone = weakref.ref(x)
+        ext.keep_typed(x, y=doubles)
+        x *= 2
+        doubles *= 2
+        del x
+        gc.collect()
+        assert ext.kept_sum() == 6 + 3, "the first is the array itself, the second a copy of before"
+        ext.drop_kept()
+        assert gone() is None
+        assert type(ext.keep_named_typed(ROW)) is isthmus.Tensor
+        assert np.shares_memory(np.asarray(ext.keep_named_typed(ROW)), ROW)
+
+    def test_containers(self):
+        back = ext.keep_all_typed([ROW, ROW.astype(int)], True)
+        assert np.shares_memory(np.asarray(back[0]), ROW)
+        assert ext.kept_sum() == 6
+        ext.drop_kept()
+        with pytest.raises(ValueError, match=r"keep_all_typed\(\): argument 'all', element 1: .*complex128"):
+            ext.keep_all_typed([ROW, ROW.astype(complex)], True)
+
+    def test_errors_and_sizes(self):
+        with pytest.raises(ValueError, match=r"keep_typed\(\): argument 'x': expected float32\[n\] on cpu"):
+            ext.keep_typed(np.zeros((2, 2), np.float32))
+        before = sys.getrefcount(ROW)
+        with pytest.raises(ValueError, match=r"keep_typed\(\): argument 'y': .*n is 2 here and 3 in argument 'x'"):
+            ext.keep_typed(ROW, ROW[:2])
+        assert sys.getrefcount(ROW) == before
+
+    def test_a_capsule_is_whole_when_the_call_is_refused(self):
+        first, second = ROW.__dlpack__(), ROW[:2].__dlpack__()
+        for call in (lambda: ext.keep_typed(first, second), lambda: ext.keep_all_typed([first], "no")):
+            with pytest.raises((TypeError, ValueError)):
+                call()
+            assert capsules.is_whole(first)
+            assert capsules.is_whole(second)
+        ext.keep_typed(first)
+        assert not capsules.is_whole(first)
+        ext.drop_kept()
+
+    def test_a_capsule_is_whole_when_a_later_write_is_refused(self):
+        torch = pytest.importorskip("torch")
+        capsule, out = ROW.__dlpack__(), torch.zeros(3, requires_grad=True)
+        with pytest.raises(BufferError, match=r"write_kept\(\): argument 'out': .*grad"):
+            ext.write_kept(capsule, out)
+        assert capsules.is_whole(capsule)
 
 
 def test_an_interrupt_passes_through():

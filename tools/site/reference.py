@@ -21,6 +21,7 @@ HEADERS = [
     "tree.h",
     "module.h",
     "array_like.h",
+    "owned.h",
     "visit.h",
     "small_floats.h",
 ]
@@ -60,8 +61,8 @@ PAGES = (
          "[records and dates](../../records.md).",
          ("python/arguments", "python/call_arguments", "python/binding", "python/reply", "python/agreeing",
           "python/overloads", "python/container", "python/annotations", "python/distinct", "python/value_arguments",
-          "bind", "module.h", "array_like.h", "fields.h", "records.h", "tensor_protocol.h", "tree.h", "nanobind",
-          "pybind11")),
+          "bind", "module.h", "array_like.h", "owned.h", "fields.h", "records.h", "tensor_protocol.h", "tree.h",
+          "nanobind", "pybind11")),
     Page("operators", "Operators", "isthmus/op.h", "See the guide: [operators](../../operators.md).",
          ("op.h", "python/operator")),
     Page("shared", "Shared memory between processes", "isthmus/shared.h",

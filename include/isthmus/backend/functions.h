@@ -186,16 +186,16 @@
     F(111, pass_on, Loaded, detail::pass_on, (const Error& error, bool last), (error, last), true) \
     F(112, argument_error, Error, detail::argument_error, \
       (const Error& error, const char* function), (error, function), false) \
-    M(113, slot_try_load, Loaded, detail::BorrowSlot, try_load, \
+    T(113, slot_try_load, Loaded, detail::TensorSlot<Borrowed>, try_load, \
       (PyObject* object, const Requirement& r, bool last), (object, r, last), , true) \
-    M(114, slot_load, Loaded, detail::BorrowSlot, load, (PyObject* object, const Requirement& r, \
+    T(114, slot_load, Loaded, detail::TensorSlot<Borrowed>, load, (PyObject* object, const Requirement& r, \
       const char* function, const char* argument, Match* match), (object, r, function, argument, match), , true) \
-    M(115, slot_roll_back, void, detail::BorrowSlot, roll_back, (PyObject* object), (object), , true) \
-    M(116, slot_commit_now, Result<void>, detail::BorrowSlot, commit_now, \
+    T(115, slot_roll_back, void, detail::TensorSlot<Borrowed>, roll_back, (PyObject* object), (object), , true) \
+    T(116, slot_commit_now, Result<void>, detail::TensorSlot<Borrowed>, commit_now, \
       (const char* function, const char* argument), (function, argument), , true) \
-    M(117, slot_commit_or_raise, bool, detail::BorrowSlot, commit_or_raise, \
+    T(117, slot_commit_or_raise, bool, detail::TensorSlot<Borrowed>, commit_or_raise, \
       (const char* function, const char* argument), (function, argument), , true) \
-    M(118, slot_end, void, detail::BorrowSlot, end, (), (), , true) \
+    T(118, slot_end, void, detail::TensorSlot<Borrowed>, end, (), (), , true) \
     T(119, load_borrowed, Loaded, detail::HandleLoader<Borrowed>, load, (PyObject* object, Borrowed& value, \
       const char* function, const char* argument, Match* match), (object, value, function, argument, match), , true) \
     T(120, try_load_borrowed, Loaded, detail::HandleLoader<Borrowed>, try_load, \
@@ -351,14 +351,17 @@
       (const OperatorFunctions& functions), (functions), , false) \
     M(154, add_device, void, detail::OperatorRegistration, add_device, \
       (const OverloadFacts* overloads, int count, bool of_gradient), (overloads, count, of_gradient), , false) \
-    M(215, extend_operator, void, detail::OperatorRegistration, extend, \
+    M(222, extend_operator, void, detail::OperatorRegistration, extend, \
       (const OperatorExtension& more), (more), , false)
 
 #define ISTHMUS_BACKEND_RECORDS(F, M, T, X) \
     F(199, borrow_numpy_as, Result<Borrowed>, detail::borrow_numpy_as, (PyObject* object, const NumpyType& type, \
       const ImportOptions& options), (object, type, options), true) \
     F(200, to_numpy_as, PyObject*, detail::to_numpy_as, (const Tensor& tensor, const NumpyType& type), \
-      (tensor, type), true)
+      (tensor, type), true) \
+    F(221, own_numpy_as, Result<Tensor>, detail::own_numpy_as, (PyObject* object, const NumpyType& type, \
+      const ImportOptions& options), (object, type, options), true)
+
 #define ISTHMUS_BACKEND_ARRAY_LIKE(F, M, T, X) \
     F(201, convert_array_like, Result<Tensor>, detail::convert_array_like, \
       (const DLTensor& t, const Requirement& r), (t, r), false)
@@ -382,7 +385,19 @@
 #define ISTHMUS_BACKEND_DISTINCT(F, M, T, X) \
     F(214, check_distinct, Result<void>, detail::check_distinct, (const char* function, const char* argument, \
       const DLTensor& t, const char* other, const DLTensor& u), (function, argument, t, other, u), true)
+
+#define ISTHMUS_BACKEND_OWNED(F, M, T, X) \
+    T(215, own_slot_try_load, Loaded, detail::TensorSlot<Tensor>, try_load, \
+      (PyObject* object, const Requirement& r, bool last), (object, r, last), , true) \
+    T(216, own_slot_load, Loaded, detail::TensorSlot<Tensor>, load, (PyObject* object, const Requirement& r, \
+      const char* function, const char* argument, Match* match), (object, r, function, argument, match), , true) \
+    T(217, own_slot_roll_back, void, detail::TensorSlot<Tensor>, roll_back, (PyObject* object), (object), , true) \
+    T(218, own_slot_commit_now, Result<void>, detail::TensorSlot<Tensor>, commit_now, \
+      (const char* function, const char* argument), (function, argument), , true) \
+    T(219, own_slot_commit_or_raise, bool, detail::TensorSlot<Tensor>, commit_or_raise, \
+      (const char* function, const char* argument), (function, argument), , true) \
+    T(220, own_slot_end, void, detail::TensorSlot<Tensor>, end, (), (), , true)
 // clang-format on
 
 /// How many rows there are.
-#define ISTHMUS_BACKEND_COUNT 216
+#define ISTHMUS_BACKEND_COUNT 223

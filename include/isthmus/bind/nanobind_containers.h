@@ -41,7 +41,7 @@ struct type_caster<C<E, n>> : isthmus_no_caster<C<E, n>> {
 
 /// Any tensor, a dtype or a device, or None; the loader is that of std::optional.
 template <class X>
-concept isthmus_one = isthmus::detail::is_handle<X> || isthmus::detail::is_value<X>;
+concept isthmus_one = isthmus::detail::is_handle<X> || isthmus::detail::is_owned<X> || isthmus::detail::is_value<X>;
 template <class X>
 struct isthmus_maybe_one_name {
     static constexpr auto text() { return optional_name(type_caster<X>::Name); }

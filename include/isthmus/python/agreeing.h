@@ -19,14 +19,36 @@ void agree(Match& match, const char* name, const X& argument) {
     each_tensor(name, argument, compare);
 }
 
+/// An argument that the function commits which takes it: with_checked_sizes() asks the binders for this, since it has
+/// yet to compare the arguments. One that is made from a value directly has nothing to commit.
+template <class X>
+struct Uncommitted {
+    X value{};
+    ArgumentLoader<X>* loader = nullptr;  ///< in the binder's caster, which outlives the call
+    Uncommitted() noexcept = default;
+    Uncommitted(X made) : value(std::move(made)) {}
+    void commit_or_throw() {
+        if (loader != nullptr) loader->commit_or_throw();
+    }
+};
+template <class X>
+struct ArgumentLoader<Uncommitted<X>> {
+    ArgumentLoader<X> loader;
+    Loaded try_load(PyObject* object, Uncommitted<X>& value, bool last) noexcept {
+        value.loader = &loader;
+        return loader.try_load(object, value.value, last);
+    }
+    void note(PyObject* object, const void* call, auto& value) noexcept { note_in(loader, object, call, value.value); }
+    void commit_or_throw() noexcept {}
+};
+
 /// Writes are notified, and capsules taken, once the sizes were found to agree.
 template <class X>
-inline constexpr bool is_deferred = is_view<X> || is_handle<X>;
+inline constexpr bool is_deferred = is_view<X> || is_handle<X> || is_owned<X>;
 template <class V, Literal... own>
 inline constexpr bool is_deferred<Argument<V, own...>> = true;
 template <class V>
-inline constexpr bool is_deferred<std::optional<V>> =
-    holds_view<V> && is_deferred<V> && std::is_copy_constructible_v<V>;
+inline constexpr bool is_deferred<std::optional<V>> = is_deferred<V> && std::is_copy_constructible_v<V>;
 
 template <class X>
 struct DeferredOf {

@@ -151,7 +151,8 @@ inline constexpr ExportOptions default_export{};
 namespace detail {
 
 struct BorrowedBuilder;
-class BorrowSlot;
+template <class H>
+class TensorSlot;
 /// Moves a Py_buffer, whose sizes and strides may lie inside it.
 void move_buffer(Py_buffer& to, const Py_buffer& from) noexcept;
 
@@ -198,7 +199,8 @@ public:
 
 private:
     friend struct detail::BorrowedBuilder;
-    friend class detail::BorrowSlot;
+    template <class>
+    friend class detail::TensorSlot;
     friend struct detail::BackendAccess;
 
     void reset() noexcept {

@@ -12,6 +12,9 @@
 
 ISTHMUS_BEGIN
 
+template <class V>
+class Owned;  // of isthmus/owned.h
+
 /// The names of all members of a struct, an aggregate of at most 16; <isthmus/fields.h> reads and returns such structs.
 ///
 ///     struct Csr {
@@ -53,18 +56,23 @@ struct ArgumentLoader;
 /// Any tensor, unchecked: for the length of the call, or owned.
 template <class X>
 inline constexpr bool is_handle = std::is_same_v<X, Borrowed> || std::is_same_v<X, Tensor>;
+template <class X>
+inline constexpr bool is_owned = false;
+template <class V>
+inline constexpr bool is_owned<Owned<V>> = true;
 }  // namespace detail
 
-/// A View, a Borrowed or a Tensor as an argument, which also knows the Python object it came from: `return
+/// A View, an Owned, a Borrowed or a Tensor as an argument, which also knows the Python object it came from: `return
 /// x.reply(result)` answers in the caller's own framework. With a name, Argument<V, "image">, or with the function's
 /// too, Argument<V, "image", "blur">, a mismatch raises the error that says so, at once; without one, the next overload
-/// is tried. Valid for the length of the call; the Tensor of an Argument<Tensor> may be kept.
+/// is tried. Valid for the length of the call; what an
+/// Argument<Tensor> or an Argument<Owned<V>> holds may be kept.
 template <class V, detail::Literal name = "", detail::Literal function = "">
 class Argument {
 public:
-    static_assert(
-        detail::is_view<V> || detail::is_handle<V> || detail::HasFields<V>,
-        "isthmus: an Argument is made of a View, a Borrowed, a Tensor, or a struct with fields (isthmus/fields.h)");
+    static_assert(detail::is_view<V> || detail::is_handle<V> || detail::is_owned<V> || detail::HasFields<V>,
+                  "isthmus: an Argument is made of a View, a Borrowed, a Tensor, an Owned, or a struct with fields "
+                  "(isthmus/fields.h)");
     /// Whether a mismatch raises at once: it does if there is a name.
     static constexpr bool raises = !name.view().empty();
     /// The names in errors; NULL if none was given.
@@ -76,7 +84,12 @@ public:
 
     /// The view itself; `x->data()`, and `x` as a `const V&`, are the same.
     const V& operator*() const noexcept { return view_; }
-    const V* operator->() const noexcept { return &view_; }
+    std::conditional_t<detail::is_owned<V>, const V&, const V*> operator->() const noexcept {
+        if constexpr (detail::is_owned<V>)
+            return view_;
+        else
+            return &view_;
+    }
     /// As operator*.
     operator const V&() const noexcept { return view_; }
     /// Borrowed from the caller.
@@ -87,7 +100,7 @@ public:
     /// written; the function returns it as it is. Throws Error: no memory, sizes that `W` does not allow.
     template <class W>
     Made<W> make(const Shape& shape) const {
-        return Made<W>(reply(empty_like(object_, shape, dtype_of<detail::element_of<W>>(), view_.device())));
+        return Made<W>(reply(empty_like(object_, shape, dtype_of<detail::element_of<W>>(), (*this)->device())));
     }
     /// A struct in the form of this argument (isthmus/fields.h).
     template <detail::HasFields S>
@@ -119,22 +132,6 @@ Tensor empty_like(const Argument<V, names...>& argument) {
 }
 
 namespace detail {
-/// The form of a Tensor that a function returns; one for each shared object.
-struct DefaultResult {
-    bool reply = false;
-    Framework framework = Framework::tensor;
-};
-ISTHMUS_STATE DefaultResult default_result;
-}  // namespace detail
-
-/// A Tensor that a function of this extension returns is from now on an array of the framework of the first tensor
-/// argument of the call: set_default_result(isthmus::Reply()) in the body of the module. A function that took none
-/// returns an isthmus.Tensor.
-inline void set_default_result(const Reply&) noexcept { detail::default_result = {.reply = true}; }
-/// The same of one framework, whatever the caller's; Framework::tensor is the default.
-inline void set_default_result(Framework framework) noexcept { detail::default_result = {.framework = framework}; }
-
-namespace detail {
 
 /// Whether a type is a view or one of the others, or a container of them: std::optional, std::vector, std::map,
 /// std::variant, ….
@@ -144,6 +141,8 @@ template <class V, Literal... names, class... Others>
 inline constexpr bool holds_view<Argument<V, names...>, Others...> = true;
 template <class V, class... Others>
 inline constexpr bool holds_view<Made<V>, Others...> = false;  // it owns its memory
+template <class V, class... Others>
+inline constexpr bool holds_view<Owned<V>, Others...> = (std::is_same_v<Tensor, Others> || ...);  // as a Tensor does
 template <template <class...> class C, class... E, class... Others>
     requires(!HasFields<C<E...>>)
 inline constexpr bool holds_view<C<E...>, Others...> = (holds_view<std::remove_cvref_t<E>, Others...> || ...);
@@ -183,13 +182,15 @@ void note_like(const void* loader, PyObject* object, const void* call) noexcept;
 /// The first of the call on this thread; NULL if there is none.
 PyObject* find_like(const void* call) noexcept;
 
-/// One tensor borrowed for the length of a call. One class serves the views of all types: each has its Requirement.
-class BorrowSlot {
+/// One tensor of a call: borrowed for its length (H is Borrowed), or owned (Tensor). One class serves the views of all
+/// types: each has its Requirement.
+template <class H>
+class TensorSlot {
 public:
-    BorrowSlot() noexcept {}
-    ~BorrowSlot() { clear(); }
-    BorrowSlot(const BorrowSlot&) = delete;
-    BorrowSlot& operator=(const BorrowSlot&) = delete;
+    TensorSlot() noexcept {}
+    ~TensorSlot() { clear(); }
+    TensorSlot(const TensorSlot&) = delete;
+    TensorSlot& operator=(const TensorSlot&) = delete;
 
     /// Passes on an object that is not such a tensor, without an error text, unless the failure must not be swallowed
     /// (an interrupt) or is the reason why no overload takes it (`last`).
@@ -198,9 +199,16 @@ public:
     /// named; NULL if there are none.
     Loaded load(PyObject* object, const Requirement& r, const char* function, const char* argument,
                 Match* match) noexcept;
-    /// After a load has succeeded: whether neither commit() nor the end has anything to do; what was borrowed.
-    bool is_done() const noexcept { return result_->ops_ == nullptr && pending_ == nullptr; }
+    /// After a load has succeeded: whether neither commit() nor the end has anything to do; what was imported.
+    bool is_done() const noexcept {
+        if constexpr (std::is_same_v<H, Tensor>)
+            return false;  // it is to be taken
+        else
+            return result_->ops_ == nullptr && pending_ == nullptr;
+    }
     const DLTensor& descriptor() const noexcept { return result_->descriptor(); }
+    /// After a commit; the slot is then empty.
+    H take() noexcept { return std::move(*result_); }
 
     /// Call when every argument of the call has been found to fit: autograd is notified of a write, once, and a capsule
     /// is taken. Until then the call may be refused for another reason, and the capsule is whole again when the slot
@@ -219,7 +227,7 @@ public:
 
 private:
     friend struct BackendAccess;
-    bool borrow(PyObject* object, const Requirement& r, const char* argument) noexcept;
+    bool read(PyObject* object, const Requirement& r, const char* argument) noexcept;
     Result<void> check_object(PyObject*, const Requirement&, const char* function, const char* argument,
                               Match*) noexcept;
     Result<void> convert(PyObject* object, const Requirement& r, const char* argument, Match& match) noexcept;
@@ -232,11 +240,15 @@ private:
     void end() noexcept;
 
     union {
-        Result<Borrowed> result_;
+        Result<H> result_;
     };
     bool made_ = false, noted_ = false;
     PyObject* pending_ = nullptr;  // the object, if commit() has anything to do; borrowed from the caller
 };
+using BorrowSlot = TensorSlot<Borrowed>;
+#if !defined(ISTHMUS_BACKEND)
+extern template class TensorSlot<Borrowed>;
+#endif
 
 /// How an argument is loaded: by Arguments, by the casters of every binder, as a field of a struct, and to explain a
 /// call that no overload takes. The value is the caller's, and outlives the loader.
@@ -248,10 +260,10 @@ private:
 /// - roll_back() ends what was loaded for a call that will not be made.
 template <class X>
 struct ArgumentLoader {
-    static_assert(
-        is_view<X>,
-        "isthmus: an argument is a View, Borrowed, Tensor, PyObject*, DType, Device, a number, bool, string_view, "
-        "string, or optional of these; for containers include <isthmus/python/container_arguments.h>");
+    static_assert(is_view<X>,
+                  "isthmus: an argument is a View, Borrowed, Tensor, Owned, PyObject*, DType, Device, a number, bool, "
+                  "string_view, "
+                  "string, or optional of these; for containers include <isthmus/python/container_arguments.h>");
 };
 
 template <class T, int N, class... C>
@@ -375,29 +387,6 @@ struct ArgumentLoader<Argument<X, names...>> {
     void commit_or_throw() { loader.commit_or_throw(Value::function_name, Value::argument_name); }
     void roll_back(PyObject* object, Value& value) noexcept { loader.roll_back(object, value.view_); }
     void note(PyObject* object, const void* call, Value& value) noexcept { note_in(loader, object, call, value.view_); }
-};
-
-/// An argument that the function commits which takes it: with_checked_sizes() asks the binders for this, since it has
-/// yet to compare the arguments. One that is made from a value directly has nothing to commit.
-template <class X>
-struct Uncommitted {
-    X value{};
-    ArgumentLoader<X>* loader = nullptr;  ///< in the binder's caster, which outlives the call
-    Uncommitted() noexcept = default;
-    Uncommitted(X made) : value(std::move(made)) {}
-    void commit_or_throw() {
-        if (loader != nullptr) loader->commit_or_throw();
-    }
-};
-template <class X>
-struct ArgumentLoader<Uncommitted<X>> {
-    ArgumentLoader<X> loader;
-    Loaded try_load(PyObject* object, Uncommitted<X>& value, bool last) noexcept {
-        value.loader = &loader;
-        return loader.try_load(object, value.value, last);
-    }
-    void note(PyObject* object, const void* call, auto& value) noexcept { note_in(loader, object, call, value.value); }
-    void commit_or_throw() noexcept {}
 };
 
 /// A result as a new reference; NULL with the exception set.

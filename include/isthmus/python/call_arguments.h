@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include <isthmus/owned.h>
 #include <isthmus/python/value_arguments.h>
 
 ISTHMUS_BEGIN
@@ -212,13 +213,15 @@ public:
         return detail::to_result(Reply{tensor, objects_[i]});
     }
 
-private:
+    /// The Python object of the first tensor argument that was given, borrowed; NULL if there is none.
     PyObject* first_tensor() const noexcept {
         constexpr bool takes[] = {detail::holds_view<T, Borrowed, Tensor>...};
         for (int i = 0; i < count; ++i)
             if (takes[i] && objects_[i] != nullptr && objects_[i] != Py_None) return objects_[i];
         return nullptr;
     }
+
+private:
     using Slots = detail::ArgumentSlots<std::index_sequence_for<T...>, T...>;
 
     template <std::size_t i, class X>

@@ -204,6 +204,8 @@ template <class E>
 inline constexpr bool is_complete = false;
 template <class T, int N, class... C>
 inline constexpr bool is_complete<View<T, N, C...>> = N != dynamic_rank;
+template <class V>
+inline constexpr bool is_complete<Owned<V>> = true;
 template <>
 inline constexpr bool is_complete<Borrowed> = true;
 template <class V, Literal... names>

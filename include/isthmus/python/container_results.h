@@ -12,8 +12,8 @@ namespace detail {
 
 /// Whether a function may take or return a type of the library's.
 template <class X>
-inline constexpr bool is_ours = is_view<X> || HasFields<X> || is_handle<X> || is_value<X> || std::is_same_v<X, Reply> ||
-                                is_result<X> || requires { X::isthmus_annotation; };
+inline constexpr bool is_ours = is_view<X> || is_owned<X> || HasFields<X> || is_handle<X> || is_value<X> ||
+                                std::is_same_v<X, Reply> || is_result<X> || requires { X::isthmus_annotation; };
 template <class V, Literal... names>
 inline constexpr bool is_ours<Argument<V, names...>> = true;
 template <Framework framework>

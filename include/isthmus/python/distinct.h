@@ -25,6 +25,8 @@ void each_tensor(const char* name, const X& argument, F& f) {
     const auto each = [&]([[maybe_unused]] const auto&... part) { (each_tensor(name, part, f), ...); };
     if constexpr (is_view<X> || is_handle<X>) {
         f(name, argument);
+    } else if constexpr (is_owned<X>) {
+        f(name, *argument);
     } else if constexpr (!holds_view<X, Borrowed, Tensor>) {
         return;
     } else if constexpr (is_argument<X>) {
@@ -52,6 +54,8 @@ template <class T, int N, class... C>
 inline constexpr bool is_distinct<View<T, N, C...>> = (std::is_same_v<C, distinct> || ...);
 template <class V, Literal... names>
 inline constexpr bool is_distinct<Argument<V, names...>> = is_distinct<V>;
+template <class V>
+inline constexpr bool is_distinct<Owned<V>> = is_distinct<V>;
 template <class X>
 inline constexpr bool is_distinct<std::optional<X>> = is_distinct<X>;
 

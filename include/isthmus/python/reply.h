@@ -28,6 +28,22 @@ struct As {
 };
 
 namespace detail {
+/// The form of a Tensor that a function returns; one for each shared object.
+struct DefaultResult {
+    bool reply = false;
+    Framework framework = Framework::tensor;
+};
+ISTHMUS_STATE DefaultResult default_result;
+}  // namespace detail
+
+/// A Tensor that a function of this extension returns is from now on an array of the framework of the first tensor
+/// argument of the call: set_default_result(isthmus::Reply()) in the body of the module. A function that took none
+/// returns an isthmus.Tensor.
+inline void set_default_result(const Reply&) noexcept { detail::default_result = {.reply = true}; }
+/// The same of one framework, whatever the caller's; Framework::tensor is the default.
+inline void set_default_result(Framework framework) noexcept { detail::default_result = {.framework = framework}; }
+
+namespace detail {
 /// The C++ type of the elements that a view of W writes; void if W has none or several, or may not be written.
 template <class W>
 struct WrittenElement {

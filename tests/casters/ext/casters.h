@@ -164,6 +164,7 @@ inline double distance(const Rows& a, const View<const float, 2, sizes<"m d">>& 
 inline double distance_checked(const Rows& a, const View<const float, 2, sizes<"m d">>& b) {
     return static_cast<double>(a(0, 0) - b(0, 0));
 }
+inline std::optional<Tensor> first_if_agreed(const std::optional<Tensor>& x, const Rows&, const Rows&) { return x; }
 inline void copy_rows(View<float, 2, sizes<"n d">> out, const Rows& x) {
     for (std::int64_t i = 0; i < x.extent(0); ++i)
         for (std::int64_t j = 0; j < x.extent(1); ++j) out(i, j) = x(i, j);
@@ -248,6 +249,7 @@ void bind(Def def) {
     def("distance", distance);
     def("distance_checked", with_checked_sizes<"distance_checked", "a", "b">(distance_checked));
     def("mixed", agreeing<"mixed">(mixed));
+    def("first_if_agreed", agreeing<"first_if_agreed", "x", "a", "b">(first_if_agreed));
     def("copy_rows", agreeing<"copy_rows", "out", "x">(copy_rows));
     def("copy_first", agreeing<"copy_first">(copy_first));
     def("total", total);

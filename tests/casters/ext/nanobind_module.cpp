@@ -21,6 +21,7 @@
 #include "fields.h"
 #include "grid.h"
 #include "overloads.h"
+#include "owned.h"
 #include "records.h"
 #include "values.h"
 
@@ -70,6 +71,12 @@ NB_MODULE(ISTHMUS_CASTER_MODULE, m) {
     casters::bind_distinct(def);
     casters::bind_values(def);
     casters::bind_array_like(def);
+    casters::bind_owned(def);
+    m.def("own_strict", casters::own_total_float, nanobind::arg("x").noconvert());
+    m.def("own_cast", [](const nanobind::object& x) { return nanobind::cast<casters::OwnRow>(x); });
+    m.def(
+        "own_without_gil", [](const isthmus::Owned<isthmus::View<float, 1>>& x) { return x; },
+        nanobind::call_guard<nanobind::gil_scoped_release>());
     m.def("numbers_strict", casters::numbers<double>, nanobind::arg("x").noconvert());
     m.def("numbers_then", casters::numbers_then<nanobind::callable>);
     m.def("signal_then", casters::signal_then<nanobind::callable>);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include <isthmus/converted.h>
+#include <isthmus/owned.h>
 #include <isthmus/python/overloads.h>
 
 namespace casters {
@@ -21,6 +22,9 @@ inline std::string any_converted(Converted<View<const std::int8_t, 2>>, double) 
 inline constexpr auto total_rows = [](View<const float, 2> rows, std::int64_t) {
     return std::to_string(rows.extent(0));
 };
+
+inline double own_first(const Owned<View<const float, 1>>& x) { return static_cast<double>((*x)(0)); }
+inline double own_last(const Owned<View<const double, 1>>& x) { return (*x)(x->size() - 1); }
 
 inline Tensor made_of(DType dtype) { return Tensor::empty({2}, dtype); }
 
@@ -46,6 +50,7 @@ void bind_overloads(Module& m, const Maybe&... maybe) {
     overloads<total_float, total_text>(m, "total_or_text", Arg("x"), Arg("power"));
     overloads<any_kept, any_written, any_converted>(m, "unnamed", maybe...);
     overloads<any_kept, any_written>(m, "annotated", Arg().noconvert(), Arg().none());
+    overloads<own_first, own_last>(m, "own_ends", Arg("x"));
     overloads<made_of>(m, "made_of", Arg("dtype"));
     overloads<batch_of, batch_by_name>(m, "batches", Arg("batch"));
     overloads<batch_of_two>(m, "two_of", Arg("both"));

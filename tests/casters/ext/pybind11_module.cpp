@@ -11,6 +11,7 @@
 #include "fields.h"
 #include "grid.h"
 #include "overloads.h"
+#include "owned.h"
 #include "records.h"
 #include "values.h"
 
@@ -46,6 +47,12 @@ PYBIND11_MODULE(ISTHMUS_CASTER_MODULE, m, pybind11::mod_gil_not_used()) {
     casters::bind_distinct([&m](const char* name, auto function) { m.def(name, function); });
     casters::bind_values([&m](const char* name, auto function) { m.def(name, function); });
     casters::bind_array_like([&m](const char* name, auto function) { m.def(name, function); });
+    casters::bind_owned([&m](const char* name, auto function) { m.def(name, function); });
+    m.def("own_strict", casters::own_total_float, pybind11::arg("x").noconvert());
+    m.def("own_cast", [](const pybind11::object& x) { return x.cast<casters::OwnRow>(); });
+    m.def(
+        "own_without_gil", [](const isthmus::Owned<isthmus::View<float, 1>>& x) { return x; },
+        pybind11::call_guard<pybind11::gil_scoped_release>());
     m.def("numbers_strict", casters::numbers<double>, pybind11::arg("x").noconvert());
     m.def("numbers_then", casters::numbers_then<pybind11::function>);
     m.def("signal_then", casters::signal_then<pybind11::function>);

@@ -236,6 +236,7 @@ LAYOUT(Result<PyObject*>, 24, 8, (value_, 0), (error_, 0), (has_value_, 16))
 LAYOUT(PyOwner, 16, 8, (object_, 0), (ops_, 8))
 LAYOUT(detail::CapturedException, 16, 8, (kind_, 0), (state_, 8))
 LAYOUT(detail::BorrowSlot, 1208, 8, (result_, 0), (made_, 1192), (noted_, 1193), (pending_, 1200))
+LAYOUT(detail::TensorSlot<Tensor>, 40, 8, (result_, 0), (made_, 24), (noted_, 25), (pending_, 32))
 LAYOUT(detail::HandleLoader<Borrowed>, 16, 8, (capsule_, 0), (taken_, 8))
 LAYOUT(detail::HandleLoader<Tensor>, 16, 8, (capsule_, 0), (taken_, 8))
 LAYOUT(Reply, 16, 8, (tensor, 0), (like, 8))
@@ -287,6 +288,8 @@ CHECK_ROWS(ISTHMUS_BACKEND_OPERATORS)
 CHECK_ROWS(ISTHMUS_BACKEND_RECORDS)
 CHECK_ROWS(ISTHMUS_BACKEND_VALUES)
 CHECK_ROWS(ISTHMUS_BACKEND_TENSOR_PROTOCOL)
+CHECK_ROWS(ISTHMUS_BACKEND_DISTINCT)
+CHECK_ROWS(ISTHMUS_BACKEND_OWNED)
 }  // namespace detail
 
 #endif

@@ -185,6 +185,7 @@ FIND_ROWS(ISTHMUS_BACKEND_RECORDS)
 FIND_ROWS(ISTHMUS_BACKEND_VALUES)
 FIND_ROWS(ISTHMUS_BACKEND_TENSOR_PROTOCOL)
 FIND_ROWS(ISTHMUS_BACKEND_DISTINCT)
+FIND_ROWS(ISTHMUS_BACKEND_OWNED)
 
 // clang-format off
 ROW(87, drop_ref, void (*)(PyObject*, ErrorState**))
@@ -283,12 +284,20 @@ ROW(212, add_tensor_protocol, bool (*)(PyObject*))
 ROW(213, add_method, bool (*)(PyObject*, PyMethodDef*))
 ROW(214, check_distinct,
     ErrorState* (*)(const char*, const char*, const DLTensor*, const char*, const DLTensor*))
-ROW(215, extend_operator, void (*)(OperatorRegistration*, const OperatorExtension*, ErrorState**))
+ROW(215, own_slot_try_load, Loaded (*)(TensorSlot<Tensor>*, PyObject*, const Requirement*, bool))
+ROW(216, own_slot_load,
+    Loaded (*)(TensorSlot<Tensor>*, PyObject*, const Requirement*, const char*, const char*, Match*))
+ROW(217, own_slot_roll_back, void (*)(TensorSlot<Tensor>*, PyObject*))
+ROW(218, own_slot_commit_now, ErrorState* (*)(TensorSlot<Tensor>*, const char*, const char*))
+ROW(219, own_slot_commit_or_raise, bool (*)(TensorSlot<Tensor>*, const char*, const char*))
+ROW(220, own_slot_end, void (*)(TensorSlot<Tensor>*))
+ROW(221, own_numpy_as, Result<Tensor> (*)(PyObject*, const NumpyType*, const ImportOptions*))
+ROW(222, extend_operator, void (*)(OperatorRegistration*, const OperatorExtension*, ErrorState**))
 // clang-format on
 
 #endif
 
-static_assert(ISTHMUS_BACKEND_COUNT == 216, "a new row has its line above");
+static_assert(ISTHMUS_BACKEND_COUNT == 223, "a new row has its line above");
 
 }  // namespace detail
 

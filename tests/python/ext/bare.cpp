@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <isthmus/converted.h>
+#include <isthmus/owned.h>
 #include <isthmus/python/container_arguments.h>
 #include <isthmus/tensor_protocol.h>
 
@@ -42,6 +44,24 @@ double total_by_name(const std::map<std::string, Row>& batch) {
 std::vector<isthmus::Tensor> batch_back(std::vector<isthmus::Tensor> batch, bool) { return batch; }
 std::map<std::string, isthmus::Tensor> named(isthmus::Tensor x) { return {{"x", x}}; }
 
+using Kept = isthmus::Owned<isthmus::Converted<View<const float, 1, isthmus::sizes<"n">>>>;
+std::vector<Kept> kept;
+void keep(Kept x, const std::optional<Kept>& y) {
+    kept = {std::move(x)};
+    if (y) kept.push_back(*y);
+}
+std::vector<Kept> keep_all(const std::vector<Kept>& all, bool) { return kept = all; }
+Kept keep_named(const isthmus::Argument<Kept>& x) { return *x; }
+double kept_sum() {
+    double sum = 0;
+    for (const Kept& one : kept)
+        for (const float element : *one) sum += static_cast<double>(element);
+    return sum;
+}
+void drop_kept() { kept.clear(); }
+/// The first is taken when the write to the second is refused, and is whole again.
+void write_kept(const Kept& x, const isthmus::Owned<View<float, 1>>& out) { (*out)(0) = (*x)(0); }
+
 const std::vector<isthmus::Tensor>& of_the_module() {
     static const std::vector<isthmus::Tensor> tensors{isthmus::Tensor::own(std::vector<float>{1, 2})};
     return tensors;
@@ -71,6 +91,12 @@ bool add_bare(PyObject* module) {
     isthmus::def<batch_back>(module, "batch_back", {"batch", "sure"});
     isthmus::def<named>(module, "named", {"x"});
     isthmus::def<of_the_module>(module, "of_the_module");
+    isthmus::def<keep>(module, "keep_typed", {"x", "y"});
+    isthmus::def<keep_all>(module, "keep_all_typed", {"all", "sure"});
+    isthmus::def<keep_named>(module, "keep_named_typed", {"x"});
+    isthmus::def<kept_sum>(module, "kept_sum");
+    isthmus::def<drop_kept>(module, "drop_kept");
+    isthmus::def<write_kept>(module, "write_kept", {"x", "out"});
     isthmus::def<made_a_tensor>(module, "made_a_tensor", {"type"});
     return PyErr_Occurred() == nullptr;
 }

@@ -4,6 +4,7 @@
 
 #include <isthmus/array_like.h>
 #include <isthmus/fields.h>
+#include <isthmus/owned.h>
 #include <isthmus/python/distinct.h>
 #include <isthmus/python/overloads.h>
 #include <isthmus/python/value_arguments.h>

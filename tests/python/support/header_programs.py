@@ -45,6 +45,7 @@ BRIDGE = """
 #include <isthmus/fields.h>
 #include <isthmus/module.h>
 #include <isthmus/op.h>
+#include <isthmus/owned.h>
 #include <isthmus/python/arguments.h>
 #include <isthmus/python/container_arguments.h>
 #include <isthmus/python/containers.h>
@@ -69,12 +70,14 @@ PyObject* call(PyObject*, PyObject* const* values, Py_ssize_t count) {
                          : isthmus::Result<PyObject*>(tensor.error());
     return object ? *object : (isthmus::set_python_error(object.error()), nullptr);
 }
+isthmus::Owned<View<const float, 1>> kept(isthmus::Owned<View<const float, 1>> x) { return x; }
 std::pair<isthmus::Tensor, std::int64_t> both(const View<const float, 1>& x, isthmus::Tensor own) {
     return {std::move(own), x.extent(0)};
 }
 void define(PyObject* module) {
     isthmus::def<both>(module, "both", {"x", "own"});
     isthmus::def<highest>(module, "highest", {"points"});
+    isthmus::def<kept>(module, "kept", {"x"});
 }
 int fill(PyObject* module) { return isthmus::op<"crowded::scale", scale>(module, {"x", "k"}) ? 0 : -1; }
 """
@@ -86,6 +89,8 @@ isthmus::Reply twice(const isthmus::Argument<V>& x) { return x.reply(isthmus::em
     m.def("given", [](std::optional<V> v, const std::vector<V>& all) { return v.has_value() && all.empty(); });
     m.def("twice", twice);
     m.def("own", [](isthmus::Tensor x) { return x; });
+    m.def("kept", [](isthmus::Owned<V> x) { return x; });
+    m.def("all_kept", [](const std::vector<isthmus::Owned<V>>& all) { return all; });
 }
 """
 NANOBIND = (
