@@ -13,11 +13,27 @@ Make = Callable[[], Callable[[], Any]]
 WORLDS = ("package", "bridge", "nanobind", "pybind11", "operators", "torch")
 
 
-def innermost(trace: str, *names: str) -> str:
-    """The innermost function of the trace whose name begins so: of where the process died, if it did."""
+def stack(trace: str) -> list[tuple[str, str]]:
+    """(file, function) of the trace, innermost first: of where the process died, if it did."""
     lines = trace.rpartition("died in:\n")[2].splitlines()
-    functions = (line.partition("!")[2] for line in lines)
-    return next((function for function in functions if function.startswith(names)), "")
+    return [(line.partition("!")[0].strip(), line.partition("!")[2]) for line in lines]
+
+
+def is_nanobinds(trace: str) -> bool:
+    """Whether all that ran in the call of nanobind's function was nanobind's own."""
+    ours = [function for file, function in stack(trace) if file.startswith("isthmus_nanobind")]
+    calls = [i for i, function in enumerate(ours) if function.startswith("nanobind::detail::nb_func_vectorcall")]
+    return bool(calls) and all(function.startswith("nanobind::") for function in ours[: calls[0]])
+
+
+def is_cpythons_loop(trace: str) -> bool:
+    """Whether nothing but CPython's own functions ran, below its loop over bytecode."""
+    for file, function in stack(trace):
+        if function.startswith("_PyEval_EvalFrameDefault"):
+            return True
+        if not file.startswith(("libpython", "failing_malloc", "libc.so", "python")):
+            return False
+    return False
 
 
 def known(world: str, name: str, said: str, trace: str) -> str:
@@ -29,8 +45,10 @@ def known(world: str, name: str, said: str, trace: str) -> str:
     if "SIGSEGV" in said and name == "ufunc":
         return "NumPy frees half of a method for which there is no memory (PyArrayMethod_FromSpec_int)"
     prints = "dies of" in said or "incompatible function arguments" in said
-    if world == "nanobind" and prints and innermost(trace, "nanobind::", "isthmus::").startswith("nanobind::detail::"):
+    if world == "nanobind" and prints and is_nanobinds(trace):
         return "nanobind prints the arguments that it refuses without asking whether there is memory"
+    if "takes too long" in said and is_cpythons_loop(trace):
+        return "CPython repeats without an end if there is no memory for the place where a handler goes on"
     if name == "live_traced" and said == "0":
         return "a tensor that there is no memory to list is left out of isthmus.live()"
     if said.startswith("loses") and name.endswith(("_swapped", "_objects", "_of_numpy")):
@@ -256,12 +274,13 @@ def package() -> dict[str, Make]:
     table["save"] = save
 
     def channel() -> Callable[[], Any]:
-        left, right = isthmus.shared.Channel.pair()
         x = grid()
 
         def both() -> Any:
-            left.send({"x": x, "step": 3})
-            return right.receive()["x"].shape
+            left, right = isthmus.shared.Channel.pair()
+            with left, right:
+                left.send({"x": x, "step": 3})
+                return right.receive()["x"].shape
 
         return both
 

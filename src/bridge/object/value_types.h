@@ -199,7 +199,7 @@ constexpr PyGetSetDef said_by_numpy(const char* name) {
 ISTHMUS_COLD inline int equals_foreign(DType value, PyObject* other) {
     if (!PyType_Check(other) && !has_base_called(Py_TYPE(other), "numpy.dtype")) return -2;
     DType found;
-    if (!value_of_framework(other, found)) return -2;
+    if (!value_of_framework(other, found)) return PyErr_Occurred() != nullptr ? -1 : -2;
     if (found != value) return 0;
     const Ref known = numpy_dtype_of(value);
     return known ? 1 : PyErr_Occurred() != nullptr ? -1 : 0;
