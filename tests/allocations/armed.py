@@ -65,9 +65,11 @@ def named(trace: str) -> str:
     for file, place in re.findall(r"^(\S+)!\?\+(0x[0-9a-f]+)$", trace, re.MULTILINE):
         places.setdefault(file, []).append(place)
     for file, at in places.items():
-        command = ["addr2line", "-f", "-C", "-e", files.get(file, file), *at]
+        command = ["addr2line", "-a", "-i", "-f", "-C", "-e", files.get(file, file), *at]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        for place, name in zip(at, done.stdout.splitlines()[::2], strict=False):
+        blocks = re.split(r"^0x[0-9a-f]+\n", done.stdout, flags=re.MULTILINE)[1:]
+        for place, block in zip(at, blocks, strict=False):
+            name = block.splitlines()[-2]  # the last is the function itself, into which the others were inlined
             trace = trace.replace(f"{file}!?+{place}", f"{file}!{name}+{place}")
     return trace
 

@@ -23,7 +23,14 @@ def is_nanobinds(trace: str) -> bool:
     """Whether all that ran in the call of nanobind's function was nanobind's own."""
     ours = [function for file, function in stack(trace) if file.startswith("isthmus_nanobind")]
     calls = [i for i, function in enumerate(ours) if function.startswith("nanobind::detail::nb_func_vectorcall")]
-    return bool(calls) and all(function.startswith("nanobind::") for function in ours[: calls[0]])
+    return bool(calls) and all(function.startswith(("nanobind::", "nb_")) for function in ours[: calls[0]])
+
+
+def is_pybind11s(trace: str) -> bool:
+    """Whether all that ran in the call of pybind11's function was pybind11's dispatcher."""
+    ours = [function for file, function in stack(trace) if file.startswith("isthmus_pybind11")]
+    first = next((function for function in ours if not function.startswith("std::")), "")
+    return first.startswith("pybind11::cpp_function::dispatcher")
 
 
 def is_cpythons_loop(trace: str) -> bool:
@@ -47,6 +54,8 @@ def known(world: str, name: str, said: str, trace: str) -> str:
     prints = "dies of" in said or "incompatible function arguments" in said
     if world == "nanobind" and prints and is_nanobinds(trace):
         return "nanobind prints the arguments that it refuses without asking whether there is memory"
+    if world == "pybind11" and "dies of SIGABRT" in said and is_pybind11s(trace):
+        return "pybind11 makes the text of a result that it could not convert where no exception may pass"
     if "takes too long" in said and is_cpythons_loop(trace):
         return "CPython repeats without an end if there is no memory for the place where a handler goes on"
     if name == "live_traced" and said == "0":
