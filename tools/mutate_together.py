@@ -69,7 +69,7 @@ BRIDGE = Mirror(
     ),
     (),
     ("tests/python", "tests/casters", "tests/operators", "tests/torch", "tests/package",
-     "tests/frameworks/test_matrix.py"),
+     "tests/frameworks/test_matrix.py", "tests/allocations"),
 )  # fmt: skip
 #: How many tests of a guard its first process gets. The next gets those that took so many seconds together.
 FIRST = 6

@@ -85,7 +85,8 @@ class Workshop:
         """Its output; one that takes too long is killed with the processes it started, and ends with status 124."""
         # The headers of the copy are those that tests compile themselves, and its package the one that they import.
         path = os.pathsep.join(filter(None, [str(self.site), str(ROOT / "tools"), os.environ.get("PYTHONPATH")]))
-        environment = {"ISTHMUS_TEST_INCLUDE": str(self.source / "include"), "PYTHONPATH": path, **environment}
+        environment = {"ISTHMUS_TEST_INCLUDE": str(self.source / "include"), "PYTHONPATH": path,
+                       "ISTHMUS_ALL_ALLOCATIONS": "1", **environment}  # fmt: skip
         process = subprocess.Popen([*map(str, command)], cwd=self.source, env={**os.environ, **environment}, text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
         resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))

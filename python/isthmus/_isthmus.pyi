@@ -1,6 +1,7 @@
 """The compiled part of isthmus."""
 
-from collections.abc import Iterator, Sequence
+import builtins
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from types import EllipsisType, ModuleType
 from typing import Any, ClassVar, Literal, NoReturn, SupportsIndex, final, overload
@@ -46,7 +47,7 @@ class DType:
     @overload
     def __new__(cls, code: int, bits: int, lanes: int = 1, /) -> DType: ...
     @property
-    def name(self) -> str:
+    def name(self) -> builtins.str:
         """'float32', 'bfloat16', 'float8_e4m3fn', 'float32x4'"""
     @property
     def code(self) -> int:
@@ -66,6 +67,51 @@ class DType:
     @property
     def __numpy_dtype__(self) -> numpy.dtype[Any]:
         """What numpy.dtype(x) asks for: dtype"""
+    @property
+    def kind(self) -> builtins.str:
+        """As of NumPy's dtype; an AttributeError if NumPy has none."""
+    @property
+    def char(self) -> builtins.str:
+        """As of NumPy's dtype; an AttributeError if NumPy has none."""
+    @property
+    def str(self) -> builtins.str:
+        """As of NumPy's dtype; an AttributeError if NumPy has none."""
+    @property
+    def type(self) -> builtins.type[Any]:
+        """As of NumPy's dtype; an AttributeError if NumPy has none."""
+    @property
+    def num(self) -> int:
+        """As of NumPy's dtype; an AttributeError if NumPy has none."""
+    @property
+    def byteorder(self) -> builtins.str:
+        """As of NumPy's dtype; an AttributeError if NumPy has none."""
+    @property
+    def isnative(self) -> bool:
+        """As of NumPy's dtype; an AttributeError if NumPy has none."""
+    @property
+    def alignment(self) -> int:
+        """As of NumPy's dtype; an AttributeError if NumPy has none."""
+    @property
+    def hasobject(self) -> bool:
+        """As of NumPy's dtype; an AttributeError if NumPy has none."""
+    @property
+    def names(self) -> tuple[builtins.str, ...] | None:
+        """As of NumPy's dtype; an AttributeError if NumPy has none."""
+    @property
+    def fields(self) -> Any:
+        """As of NumPy's dtype; an AttributeError if NumPy has none."""
+    @property
+    def subdtype(self) -> Any:
+        """As of NumPy's dtype; an AttributeError if NumPy has none."""
+    @property
+    def metadata(self) -> Any:
+        """As of NumPy's dtype; an AttributeError if NumPy has none."""
+    @property
+    def descr(self) -> list[Any]:
+        """As of NumPy's dtype; an AttributeError if NumPy has none."""
+    @property
+    def newbyteorder(self) -> Callable[..., numpy.dtype[Any]]:
+        """As of NumPy's dtype; an AttributeError if NumPy has none."""
     def __iter__(self) -> Iterator[int]: ...
     def __hash__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -183,6 +229,11 @@ class Tensor:
         there is more than one dimension. Host memory, row-major."""
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """A numpy.ndarray over the same memory, or a copy if requested."""
+    def ravel(self) -> numpy.typing.NDArray[Any]:
+        """A numpy.ndarray of one dimension: the same memory if it is row-major, else a copy."""
+    @property
+    def ctypes(self) -> Any:
+        """As of a numpy.ndarray over the same memory; host memory only."""
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __len__(self) -> int: ...
     def __getitem__(

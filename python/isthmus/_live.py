@@ -139,7 +139,8 @@ class Live:
     """
 
     def __call__(self) -> LiveTensors:
-        """The tensors made since `enable` that are still alive, oldest first.
+        """The tensors made since `enable` that are still alive, oldest first; but those for whose entry there was no
+        memory.
 
         Warns (RuntimeWarning) and returns an empty list when the list is not kept.
         """

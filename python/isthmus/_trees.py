@@ -10,6 +10,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from . import _isthmus
@@ -20,6 +21,7 @@ _ALIGNMENT = 64
 _LENGTH = 8  # bytes that hold the length of the description
 _DEEPEST = 200
 _MOST_PARTS = 1 << 16
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 # What comes of a description that is none.
 _WRONG = (
@@ -81,9 +83,20 @@ class Plan:
             return ["c", x.real, x.imag]
         names = _fields_of(cls)
         if names is not None:
+            self._refuse_more(x, cls, names, path)
             fields = [[name, self._node(getattr(x, name), f"{path}.{name}", below)] for name in names]
             return ["s", cls.__module__, cls.__qualname__, *fields]
         return ["x", self._leaf(x, path)]
+
+    def _refuse_more(self, x: Any, cls: type, names: tuple[str, ...], path: str) -> None:
+        """A struct travels as its fields, and is made again of them: it must hold nothing else."""
+        more = [name for name in _attributes_of(x) if name not in names]
+        if more:
+            wanted = f"a {cls.__name__} with no attributes but its fields ({', '.join(names)}), at {path}"
+            raise refusal(TypeError, "bad_argument", "x", more[0], wanted)
+        if not issubclass(cls, tuple) and _base_in_c(cls) is not object:
+            wanted = f"a data class that is not also a {_base_in_c(cls).__name__}, at {path}"
+            raise refusal(TypeError, "bad_argument", "x", cls, wanted)
 
     def _key(self, key: object, path: str) -> Any:
         if type(key) in _PLAIN:
@@ -169,6 +182,22 @@ def _fields_of(cls: type) -> tuple[str, ...] | None:
     if issubclass(cls, tuple):
         return getattr(cls, "_fields", None)
     return tuple(field.name for field in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else None
+
+
+def _base_in_c(cls: type) -> type:
+    """The class whose instances have memory of their own: `object`, or `dict`, `Exception`, … ."""
+    return next(base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE)
+
+
+def _attributes_of(x: object) -> list[str]:
+    """The names of the attributes that the object itself has. What a cached_property keeps is made again."""
+    cls = type(x)
+    found = [name for name in getattr(x, "__dict__", ()) if not isinstance(getattr(cls, name, None), cached_property)]
+    for base in cls.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        slots = (slots,) if isinstance(slots, str) else slots
+        found += [name for name in slots if name not in ("__dict__", "__weakref__") and hasattr(x, name)]
+    return found
 
 
 def _bad(text: str) -> Error:

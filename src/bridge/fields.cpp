@@ -246,18 +246,29 @@ def rebuild(like, sparse_format, fields):
         torch = sys.modules['torch']
         make = {'csr': torch.sparse_csr_tensor, 'csc': torch.sparse_csc_tensor}[sparse_format]
         return make(*reversed(parts), size=shape)
-    if dataclasses.is_dataclass(like):
-        return dataclasses.replace(like, **fields)
-    if isinstance(like, tuple) and hasattr(like, '_replace'):
-        return like._replace(**fields)
-    if isinstance(like, (tuple, list)):
-        return kind(fields.values())
+    if isinstance(like, tuple):
+        named = hasattr(like, '_replace')
+        made = like._replace(**fields) if named else tuple.__new__(kind, fields.values())
+        made.__dict__.update(like.__dict__) if hasattr(like, '__dict__') else None
+        return made
     if hasattr(like, 'column') and hasattr(like, 'schema'):
         arrow = sys.modules['pyarrow']
         return kind.from_arrays([arrow.array(fields[name]) for name in fields], names=list(fields))
+    if dataclasses.is_dataclass(like) and all(f.init for f in dataclasses.fields(like) if f.name in fields):
+        made = dataclasses.replace(like, **fields)
+        for name, value in getattr(like, '__dict__', {}).items():
+            if name not in made.__dict__:  # no field: it was set later
+                object.__setattr__(made, name, value)
+        return made
     made = copy.copy(like)
+    if isinstance(like, list):
+        made[:] = fields.values()
+        return made
     for name, value in fields.items():
-        setattr(made, name, value)
+        try:
+            setattr(made, name, value)
+        except dataclasses.FrozenInstanceError:
+            object.__setattr__(made, name, value)
     return made
 )";
 ISTHMUS_STATE PerSession<PyObject*> rebuild_function;

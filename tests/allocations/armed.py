@@ -7,7 +7,9 @@ import contextlib
 import ctypes
 import gc
 import os
+import re
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +29,7 @@ library.failing_call.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_lon
 library.failing_seen.restype = ctypes.c_long
 library.failing_live.restype = ctypes.c_long
 library.failing_place.argtypes = [ctypes.c_char_p, ctypes.c_long]
+library.failing_tell_of_death.argtypes = [ctypes.c_int]
 CALL = ctypes.cast(library.PyObject_CallNoArgs, ctypes.c_void_p).value
 
 
@@ -55,6 +58,27 @@ def place() -> str:
     return buffer.value.decode(errors="replace")
 
 
+def named(trace: str) -> str:
+    """The trace with the names of hidden functions, which the files' own symbols have."""
+    files = {os.path.basename(file): file for file in mapped_files()}
+    places: dict[str, list[str]] = {}
+    for file, place in re.findall(r"^(\S+)!\?\+(0x[0-9a-f]+)$", trace, re.MULTILINE):
+        places.setdefault(file, []).append(place)
+    for file, at in places.items():
+        command = ["addr2line", "-a", "-i", "-f", "-C", "-e", files.get(file, file), *at]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        blocks = re.split(r"^0x[0-9a-f]+\n", done.stdout, flags=re.MULTILINE)[1:]
+        for place, block in zip(at, blocks, strict=False):
+            name = block.splitlines()[-2]  # the last is the function itself, into which the others were inlined
+            trace = trace.replace(f"{file}!?+{place}", f"{file}!{name}+{place}")
+    return trace
+
+
+def mapped_files() -> list[str]:
+    with open("/proc/self/maps") as maps:
+        return [line.split(maxsplit=5)[5].strip() for line in maps if "/" in line]
+
+
 def forked(work: Callable[[Callable[[str], None]], None]) -> tuple[int, str]:
     """The wait status of a process that does the work, and what it wrote."""
     read, write = os.pipe()
@@ -63,6 +87,7 @@ def forked(work: Callable[[Callable[[str], None]], None]) -> tuple[int, str]:
         os.close(read)
         signal.alarm(LIMIT)
         os.dup2(write, 2)
+        library.failing_tell_of_death(2)
         with contextlib.suppress(BaseException):
             work(lambda text: os.write(write, text.encode(errors="replace")) and None)
         os._exit(0)
@@ -100,7 +125,7 @@ def sweep_one(make: Callable, warm: bool, n: int, lasting: bool, right: str) -> 
         if said not in (right, "MemoryError"):
             tell(f"{said}\0{where}")
             return
-        tell("\1")
+        tell(f"\1{where}\1")
         again = armed(call, -1, False)
         if again != right:
             tell(f"the next call: {again}\0{where}")
@@ -123,8 +148,10 @@ def sweep_one(make: Callable, warm: bool, n: int, lasting: bool, right: str) -> 
     status, text = forked(work)
     if status == 0 and text.endswith("\2"):
         return ""
-    step = "the next call: " if text.startswith("\1") else ""
-    text = text.removeprefix("\1")
+    step = ""
+    if text.startswith("\1"):
+        _, where, text = text.split("\1", 2)
+        step, text = "the next call: ", f"{text}before it one failed in:\n{where}"
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         said = "takes too long" if number == signal.SIGALRM else f"dies of {signal.Signals(number).name}"
@@ -179,6 +206,7 @@ def main() -> int:
                     tried += 1
                     if outcome:
                         said, _, trace = outcome.partition("\0")
+                        trace = named(trace)
                         known = calls.known(options.world, name, said, trace)
                         if known:
                             continue

@@ -13,6 +13,36 @@ Make = Callable[[], Callable[[], Any]]
 WORLDS = ("package", "bridge", "nanobind", "pybind11", "operators", "torch")
 
 
+def stack(trace: str) -> list[tuple[str, str]]:
+    """(file, function) of the trace, innermost first: of where the process died, if it did."""
+    lines = trace.rpartition("died in:\n")[2].splitlines()
+    return [(line.partition("!")[0].strip(), line.partition("!")[2]) for line in lines]
+
+
+def is_nanobinds(trace: str) -> bool:
+    """Whether all that ran in the call of nanobind's function was nanobind's own."""
+    ours = [function for file, function in stack(trace) if file.startswith("isthmus_nanobind")]
+    calls = [i for i, function in enumerate(ours) if function.startswith("nanobind::detail::nb_func_vectorcall")]
+    return bool(calls) and all(function.startswith(("nanobind::", "nb_")) for function in ours[: calls[0]])
+
+
+def is_pybind11s(trace: str) -> bool:
+    """Whether all that ran in the call of pybind11's function was pybind11's dispatcher."""
+    ours = [function for file, function in stack(trace) if file.startswith("isthmus_pybind11")]
+    first = next((function for function in ours if not function.startswith("std::")), "")
+    return first.startswith("pybind11::cpp_function::dispatcher")
+
+
+def is_cpythons_loop(trace: str) -> bool:
+    """Whether nothing but CPython's own functions ran, below its loop over bytecode."""
+    for file, function in stack(trace):
+        if function.startswith("_PyEval_EvalFrameDefault"):
+            return True
+        if not file.startswith(("libpython", "failing_malloc", "libc.so", "python")):
+            return False
+    return False
+
+
 def known(world: str, name: str, said: str, trace: str) -> str:
     """Why an outcome is not ours to mend; "" if it is."""
     if "SystemError" in said and trace.partition("!")[2].startswith("_PyObject_GC_NewVar"):
@@ -21,6 +51,15 @@ def known(world: str, name: str, said: str, trace: str) -> str:
         return "CPython's iterator over a dict's items untracks itself before it is tracked if its tuple has no memory"
     if "SIGSEGV" in said and name == "ufunc":
         return "NumPy frees half of a method for which there is no memory (PyArrayMethod_FromSpec_int)"
+    prints = "dies of" in said or "incompatible function arguments" in said
+    if world == "nanobind" and prints and is_nanobinds(trace):
+        return "nanobind prints the arguments that it refuses without asking whether there is memory"
+    if world == "pybind11" and "dies of SIGABRT" in said and is_pybind11s(trace):
+        return "pybind11 makes the text of a result that it could not convert where no exception may pass"
+    if "takes too long" in said and is_cpythons_loop(trace):
+        return "CPython repeats without an end if there is no memory for the place where a handler goes on"
+    if name == "live_traced" and said == "0":
+        return "a tensor that there is no memory to list is left out of isthmus.live()"
     if said.startswith("loses") and name.endswith(("_swapped", "_objects", "_of_numpy")):
         return "NumPy loses memory when it is asked for the name of such a dtype, with all the memory there is"
     return ""
@@ -48,6 +87,18 @@ class Interface:
     def __init__(self, array: Any) -> None:
         self.__array_interface__ = array.__array_interface__
         self.array = array
+
+
+class Arrow:
+    """A producer of Arrow arrays alone."""
+
+    def __init__(self, array: Any) -> None:
+        import isthmus
+
+        self.tensor = isthmus.from_dlpack(array)
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+        return self.tensor.__arrow_c_array__()
 
 
 class Failing:
@@ -82,6 +133,7 @@ def producers() -> dict[str, Callable[[], Any]]:
         "legacy": lambda: Capsules(grid()),
         "versioned": lambda: Versioned(grid()),
         "interface": lambda: Interface(grid()),
+        "arrow": lambda: Arrow(np.arange(6.0)),
         "buffer": lambda: bytearray(b"12345678"),
         "array": lambda: array.array("d", [1, 2, 3]),
         "number": lambda: 3,
@@ -137,6 +189,11 @@ def package() -> dict[str, Make]:
     of_tensor("dlpack_device", lambda t: t.__dlpack_device__())
     of_tensor("interface", lambda t: t.__array_interface__["shape"])
     of_tensor("struct", lambda t: t.__array_struct__)
+    of_tensor("arrow", lambda t: t.__arrow_c_array__())
+    of_tensor("arrow_wrong", lambda t: t.__arrow_c_array__(), lambda: grid()[:, ::2])
+    of_tensor("dtype_hash", lambda t: hash(t.dtype) and None)
+    of_tensor("dtype_equals", lambda t: t.dtype == np.dtype("f4"))
+    of_tensor("dtype_numpy", lambda t: str(np.dtype(t.dtype)))
     of_tensor("reduce", lambda t: t.__reduce_ex__(5)[1])
     of_tensor("bool", bool)
     of_tensor("hash", lambda t: hash(t) and None)
@@ -198,15 +255,12 @@ def package() -> dict[str, Make]:
         return ready
 
     def send_receive(a: Any, b: Any) -> Any:
-        isthmus.shared.send(a, {"x": tensor})
-        return isthmus.shared.receive(b)
+        isthmus.shared.send(a, tensor)
+        return isthmus.shared.receive(b).shape
 
     tensor = shared_empty()
-    for name in ("send", "receive"):
-        if not hasattr(isthmus.shared, name):
-            break
-    else:
-        table["shared_send_receive"] = pair(send_receive)
+    table["shared_send_receive"] = pair(send_receive)
+    table["shared_send_wrong"] = pair(lambda a, b: isthmus.shared.send(a, {"x": tensor}))
 
     def load() -> Callable[[], Any]:
         import json
@@ -220,6 +274,26 @@ def package() -> dict[str, Make]:
         return lambda: isthmus.load(path)["w"].shape
 
     table["load"] = load
+
+    def save() -> Callable[[], Any]:
+        path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+        x = grid()
+        return lambda: isthmus.save(path, {"w": x})
+
+    table["save"] = save
+
+    def channel() -> Callable[[], Any]:
+        x = grid()
+
+        def both() -> Any:
+            left, right = isthmus.shared.Channel.pair()
+            with left, right:
+                left.send({"x": x, "step": 3})
+                return right.receive()["x"].shape
+
+        return both
+
+    table["shared_channel"] = channel
     plain("load_missing", lambda: isthmus.load("/nowhere/model.safetensors"))
     return table
 

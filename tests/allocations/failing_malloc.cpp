@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <new>
@@ -63,6 +65,43 @@ void* aligned(std::size_t alignment, std::size_t size) {
                                                      : __libc_memalign(alignment, size));
 }
 
+/// The functions of a stack, innermost first, as far as symbols name them.
+long describe(void* const* frame, int first, int frames, char* out, long size) {
+    long used = 0;
+    for (int i = first; i < frames; ++i) {
+        Dl_info info{};
+        const bool known = dladdr(frame[i], &info) != 0 && info.dli_fname != nullptr;
+        const char* file = known ? info.dli_fname : "?";
+        for (const char* c = file; *c != '\0'; ++c)
+            if (*c == '/') file = c + 1;
+        const int written =
+            std::snprintf(out + used, static_cast<std::size_t>(size - used), "%s!%s+0x%lx\n", file,
+                          info.dli_sname != nullptr ? info.dli_sname : "?",
+                          static_cast<unsigned long>(static_cast<char*>(frame[i]) -
+                                                     static_cast<char*>(known ? info.dli_fbase : nullptr)));
+        if (written < 0 || used + written >= size) break;
+        used += written;
+    }
+    return used;
+}
+
+int deaths_file = -1;
+char deaths_text[32000];
+
+void tell_of_death(int signal) {
+    Failing& f = failing;
+    f.armed = false;
+    void* frame[most_frames];
+    const int frames = backtrace(frame, most_frames);
+    constexpr long size = sizeof deaths_text;
+    long used = std::snprintf(deaths_text, size, "failed in:\n");
+    used += describe(f.frame, 2, f.frames, deaths_text + used, size / 2);
+    used += std::snprintf(deaths_text + used, static_cast<std::size_t>(size - used), "died in:\n");
+    used += describe(frame, 2, frames, deaths_text + used, size - used);
+    [[maybe_unused]] const auto written = write(deaths_file, deaths_text, static_cast<std::size_t>(used));
+    raise(signal);  // by the default action now
+}
+
 }  // namespace
 
 extern "C" {
@@ -108,23 +147,14 @@ long failing_seen() { return failing.seen; }
 /// Blocks that are allocated in this process.
 long failing_live() { return live.load(std::memory_order_relaxed); }
 /// Where its first failure was: the functions, innermost first, as far as symbols name them.
-long failing_place(char* out, long size) {
-    long used = 0;
-    for (int i = 2; i < failing.frames; ++i) {
-        Dl_info info{};
-        const bool known = dladdr(failing.frame[i], &info) != 0 && info.dli_fname != nullptr;
-        const char* file = known ? info.dli_fname : "?";
-        for (const char* c = file; *c != '\0'; ++c)
-            if (*c == '/') file = c + 1;
-        const int written =
-            std::snprintf(out + used, static_cast<std::size_t>(size - used), "%s!%s+0x%lx\n", file,
-                          info.dli_sname != nullptr ? info.dli_sname : "?",
-                          static_cast<unsigned long>(static_cast<char*>(failing.frame[i]) -
-                                                     static_cast<char*>(known ? info.dli_fbase : nullptr)));
-        if (written < 0 || used + written >= size) break;
-        used += written;
-    }
-    return used;
+long failing_place(char* out, long size) { return describe(failing.frame, 2, failing.frames, out, size); }
+/// Has the process write to this file where its last failure was, and where it is, when it dies of a signal.
+void failing_tell_of_death(int file) {
+    deaths_file = file;
+    struct sigaction action{};
+    action.sa_handler = tell_of_death;
+    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+    for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM}) sigaction(signal, &action, nullptr);
 }
 }
 

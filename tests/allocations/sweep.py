@@ -16,6 +16,7 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -34,7 +35,8 @@ def preloaded() -> Path:
     return compiled("failing_malloc.so", [CXX, *flags, HERE / "failing_malloc.cpp"]) / "failing_malloc.so"
 
 
-def run_world(world: str, options: argparse.Namespace, malloc: Path) -> tuple[list[str], int]:
+def run_world(world: str, options: argparse.Namespace, malloc: Path) -> int:
+    """The exit status; each call's lines are printed when it is done."""
     environment = os.environ | {
         "PYTHONMALLOC": "malloc",
         "PYTHONPATH": os.pathsep.join([*options.pythonpath, os.environ.get("PYTHONPATH", "")]),
@@ -49,13 +51,24 @@ def run_world(world: str, options: argparse.Namespace, malloc: Path) -> tuple[li
     command = [sys.executable, HERE / "armed.py", world, *options.only]
     if options.short:
         command += ["--at-most", str(SHORT)]
-    done = subprocess.run(
-        [*command, *["--verbose"] * options.verbose], env=environment, capture_output=True, text=True, check=False
-    )
-    lines = done.stdout.splitlines()
-    if done.returncode not in (0, 1) or not lines:
-        lines.append(f"{world}: the process that sweeps ended with {done.returncode}: {done.stderr.strip()[-2000:]}")
-    return lines, done.returncode
+    printed = False
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            [*command, *["--verbose"] * options.verbose],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            printed = True
+        status = process.wait()
+        if status not in (0, 1) or not printed:
+            errors.seek(0)
+            print(f"{world}: the process that sweeps ended with {status}: {errors.read().strip()[-2000:]}", flush=True)
+    return status
 
 
 def sanitizer(options: argparse.Namespace) -> list[str]:
@@ -79,9 +92,7 @@ def main() -> int:
     malloc = preloaded()
     failed = 0
     for world in options.world or calls.WORLDS:
-        lines, status = run_world(world, options, malloc)
-        print("\n".join(lines), flush=True)
-        failed |= status != 0
+        failed |= run_world(world, options, malloc) != 0
     return failed
 
 

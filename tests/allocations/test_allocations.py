@@ -23,7 +23,7 @@ pytestmark = [
 def sweep(*options: str) -> subprocess.CompletedProcess[str]:
     folders = [option for path in sys.path if path for option in ("--pythonpath", path)]
     command = [sys.executable, SWEEP, *options, *folders]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
 
 
 @pytest.mark.parametrize("world", ["package", "bridge", "operators"])
@@ -33,6 +33,25 @@ def test_each_ends_with_memory_error_or_well(world: str) -> None:
     if "not here" in done.stdout:
         pytest.skip(done.stdout.strip())
     assert done.stdout.count(" 0 wrong") > 20, done.stdout
+
+
+#: Calls that meet most of the library's allocations, each of which fails here: minutes, for tools/mutate.py.
+WHOLE = [
+    "package.from_dlpack_numpy", "package.from_dlpack_legacy", "package.from_dlpack_interface",
+    "package.from_dlpack_arrow", "package.from_dlpack_number", "package.to_blob_buffer", "package.copy_numpy_strided",
+    "package.repr", "package.slice", "package.strides", "package.np_asarray", "package.memoryview",
+    "package.dlpack_versioned", "package.dlpack_wrong_stream", "package.interface", "package.arrow", "package.reduce",
+    "package.dtype_hash", "package.live_traced", "package.shared_send_receive", "package.load",
+    "bridge.borrow_versioned", "bridge.own_failing", "bridge.hand_numpy",
+    "operators.dot", "operators.shift", "operators.ufunc", "operators.repr", "torch.to_torch",
+]  # fmt: skip
+
+
+@pytest.mark.skipif("ISTHMUS_ALL_ALLOCATIONS" not in os.environ, reason="minutes: by tools/mutate.py")
+@pytest.mark.parametrize("call", WHOLE)
+def test_every_allocation_of_a_call(call: str) -> None:
+    done = sweep("--world", call.partition(".")[0], "--only", call)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_it_sees_what_goes_wrong() -> None:

@@ -129,6 +129,54 @@ class TestTheFormComesBack:
         made = ext.twice_matrix(given)
         assert (made.note, made.data.tolist(), given.data.tolist()) == ("kept", [2, 4, 8], [1, 2, 4])
 
+    def test_what_was_set_besides_the_fields(self, ext):
+        class WithCache(Matrix):
+            pass
+
+        class NamedMore(Named):
+            pass
+
+        for given in (WithCache(**fields()), NamedMore(note="mine", **fields())):
+            given.cache = [1]
+            made = ext.twice_matrix(given)
+            assert type(made) is type(given)
+            assert (made.cache, made.note, made.data.tolist()) == ([1], "mine", [2, 4, 8])
+
+    def test_a_dataclass_whose_constructor_takes_other_arguments(self, ext):
+        @dataclasses.dataclass(frozen=True)
+        class Read:
+            path: str
+            indptr: typing.Any = dataclasses.field(init=False)
+            indices: typing.Any = dataclasses.field(init=False)
+            data: typing.Any = dataclasses.field(init=False)
+            shape: typing.Any = dataclasses.field(init=False)
+
+            def __post_init__(self):
+                for name, value in fields().items():
+                    object.__setattr__(self, name, value)
+
+        given = Read("a.npz")
+        made = ext.twice_matrix(given)
+        assert type(made) is Read
+        assert (made.path, made.data.tolist(), given.data.tolist()) == ("a.npz", [2, 4, 8], [1, 2, 4])
+
+    @pytest.mark.parametrize("base", [list, tuple])
+    def test_a_sequence_whose_constructor_takes_other_arguments(self, ext, base):
+        class Parts(base):
+            def __new__(cls, size, items):
+                return super().__new__(cls, items)
+
+            def __init__(self, size, items):
+                if base is list:
+                    super().__init__(items)
+                self.size = size
+
+            def __reduce_ex__(self, protocol):
+                return Parts, (self.size, base(self))
+
+        made = ext.twice_matrix(Parts(7, (INDPTR, INDICES, DATA, SHAPE)))
+        assert (type(made), made.size, made[2].tolist()) == (Parts, 7, [2, 4, 8])
+
     def test_the_framework_of_each_field(self, ext, torch):
         made = ext.twice_matrix(fields(data=torch.from_numpy(DATA)))
         assert (type(made["data"]), type(made["indptr"])) == (torch.Tensor, np.ndarray)

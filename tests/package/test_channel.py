@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import dataclasses
+import functools
 import json
 import math
 import os
@@ -155,6 +156,53 @@ def test_what_cannot_be_sent_is_named_and_nothing_is_sent(x: Any, words: str):
         with pytest.raises(TypeError, match=words):
             left.send(x)
         assert not right.poll()
+
+
+class Labelled(Point):
+    """A named tuple with room for attributes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class WithSlot(Frozen):
+    __slots__ = ("more",)
+
+
+@dataclasses.dataclass
+class Output(dict):
+    loss: Any
+
+
+@dataclasses.dataclass
+class Cached:
+    a: Any
+
+    @functools.cached_property
+    def doubled(self) -> Any:
+        return self.a * 2
+
+
+def test_what_a_struct_holds_besides_its_fields_is_not_lost():
+    left, right = shared.Channel.pair()
+    request, labelled, slotted = Request("a", np.ones(2)), Labelled(np.ones(2), 1), WithSlot(np.ones(2))
+    request.seen, labelled.label = True, "cat"
+    object.__setattr__(slotted, "more", 3)
+    output = Output(np.ones(2))
+    with left, right:
+        for x, words in (
+            (request, r"'seen'; expected a Request with no attributes but its fields \(name, tokens, options\), at x"),
+            ([labelled], r"'label'; expected a Labelled with no attributes but its fields \(x, y\), at x\[0\]"),
+            (slotted, r"'more'; expected a WithSlot with no attributes but its fields \(at\), at x"),
+            (output, r"expected a data class that is not also a dict, at x"),
+        ):
+            with pytest.raises(TypeError, match=words):
+                left.send(x)
+            assert not right.poll()
+        cached = Cached(np.ones(2))
+        assert cached.doubled[0] == 2
+        left.send(cached)
+        assert np.asarray(right.receive().a).tolist() == [1, 1]
+        left.send(Labelled(1, 2))
+        assert type(right.receive()) is Labelled
 
 
 def test_a_tree_that_holds_itself():

@@ -220,6 +220,32 @@ class TestNumPyUnderstandsADType:
         assert np.zeros(2, ours).dtype == theirs
         assert np.asarray(isthmus.empty((2,), ours)).astype(ours).dtype == theirs
 
+    @pytest.mark.parametrize("name", NAMES)
+    def test_it_says_what_numpys_says(self, name):
+        ours, theirs = self.both(name)
+        for attribute in ("kind", "char", "str", "type", "num", "byteorder", "isnative", "alignment", "hasobject",
+                          "names", "fields", "subdtype", "metadata", "descr", "itemsize", "name"):  # fmt: skip
+            assert getattr(ours, attribute) == getattr(theirs, attribute)
+        assert ours.newbyteorder("S") == theirs.newbyteorder("S")
+
+    def test_who_writes_arrays_takes_the_tensor(self):
+        t = isthmus.from_dlpack(np.arange(6, dtype=np.float32).reshape(2, 3))
+        assert t.ravel().tolist() == [0, 1, 2, 3, 4, 5]
+        assert t[:, ::2].ravel().tolist() == [0, 2, 3, 5]
+        assert t.ravel().ctypes.data == t.ctypes.data == t.data_ptr
+        assert not hasattr(isthmus.empty((2,), "float32x4"), "ctypes")
+        numpy = pytest.importorskip("safetensors.numpy")
+        assert numpy.load(numpy.save({"w": t}))["w"].tolist() == [[0, 1, 2], [3, 4, 5]]
+
+    def test_zarr_takes_the_tensor(self):
+        zarr = pytest.importorskip("zarr")
+        t = isthmus.from_dlpack(np.arange(6, dtype=np.float32).reshape(2, 3))
+        made = zarr.create_array(store={}, data=t)
+        assert (made.dtype, made[:].tolist()) == (np.float32, [[0, 1, 2], [3, 4, 5]])
+        written = zarr.zeros((2, 3), dtype=t.dtype)
+        written[:] = t
+        assert written[:].tolist() == [[0, 1, 2], [3, 4, 5]]
+
     @pytest.mark.parametrize("name", ["float32", "bool", "bfloat16"])
     def test_others_are_not_equal(self, name):
         ours, _ = self.both(name)
@@ -231,7 +257,7 @@ class TestNumPyUnderstandsADType:
     @pytest.mark.parametrize("name", ["float32x4", "int4", "float4_e2m1fn"])
     def test_what_numpy_has_not(self, name):
         ours = isthmus.DType(name)
-        for attribute in ("dtype", "__numpy_dtype__"):
+        for attribute in ("dtype", "__numpy_dtype__", "kind", "str", "newbyteorder"):
             assert not hasattr(ours, attribute)
         with pytest.raises(TypeError):
             np.dtype(ours)

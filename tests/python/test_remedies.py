@@ -6,6 +6,7 @@ Promised (docs/import.md, "Checks"): "an error that says what to call".
 from __future__ import annotations
 
 import ctypes
+import datetime
 import re
 from collections.abc import Callable
 
@@ -43,6 +44,16 @@ def fixed_shape_tensors() -> object:
     pa = library("pyarrow")
     storage = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(8, dtype=np.float32)), 4)
     return pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.float32(), [2, 2]), storage)
+
+
+def bool8() -> object:
+    pa = library("pyarrow")
+    return pa.ExtensionArray.from_storage(pa.bool8(), pa.array([0, 1], "int8"))
+
+
+def series_of(dtype: str) -> object:
+    library("pyarrow")
+    return library("pandas").Series([1, 0]).astype(dtype)
 
 
 def arrow_times(kind: str, width: int) -> Callable:
@@ -95,7 +106,54 @@ IN: dict[str, tuple[Callable[[], object], str]] = {
         lambda: library("pyarrow").chunked_array([fixed_shape_tensors()]),
         "x.combine_chunks()",
     ),
+    "arrow nulls": (lambda: library("pyarrow").array([1.0, None]), "x.fill_null(0)"),
+    "an arrow extension": (lambda: bool8(), "x.storage"),
+    "a table of arrow": (lambda: library("pyarrow").table({"a": [1.0]}), "x.column(name).combine_chunks()"),
+    "a batch": (lambda: library("pyarrow").RecordBatch.from_pydict({"a": [1.0]}), "x.column(name)"),
+    "a reader": (
+        lambda: library("pyarrow").table({"a": [1.0]}).to_reader(),
+        "x.read_all().column(name).combine_chunks()",
+    ),
     "a table": (lambda: library("pandas").DataFrame({"a": [1.0]}), "x.to_numpy()"),
+    "a pandas index": (lambda: library("pandas").Index([1, 2]), "x.to_numpy()"),
+    "an array of pandas": (lambda: library("pandas").array([1, 2]), "x.to_numpy()"),
+    "pandas bools": (lambda: series_of("bool[pyarrow]"), "x.astype('uint8')"),
+    "pandas times": (lambda: series_of("timestamp[us][pyarrow]"), "x.astype('int64')"),
+    "pandas categories": (lambda: series_of("category"), "x.to_numpy()"),
+    "pandas nulls": (lambda: library("pandas").Series([1.0, None], dtype="float64[pyarrow]"), "x.fillna(0)"),
+    "pandas periods": (
+        lambda: library("pandas").Series(library("pandas").period_range("2020", periods=2, freq="D")),
+        "x.astype('int64')",
+    ),
+    "a frame of polars": (lambda: library("polars").DataFrame({"a": [1.0]}), "x.to_numpy()"),
+    "a lazy frame": (lambda: library("polars").LazyFrame({"a": [1.0]}), "x.collect().to_numpy()"),
+    "polars bools": (lambda: library("polars").Series([True, False]), "x.cast(polars.UInt8)"),
+    "polars nulls": (lambda: library("polars").Series([1.0, None]), "x.fill_null(0)"),
+    "polars dates": (lambda: library("polars").Series([datetime.date(2020, 1, 1)]), "x.to_physical()"),
+    "polars times": (lambda: library("polars").Series([datetime.datetime(2020, 1, 1)]), "x.to_physical()"),
+    "xarray": (lambda: library("xarray").DataArray([1.0]), "x.values"),
+    "a dataset of xarray": (lambda: library("xarray").Dataset({"a": ("d", [1.0])}), "x[name].values"),
+    "dask": (lambda: library("dask.array").ones(2), "x.compute()"),
+    "zarr": (lambda: library("zarr").ones(2), "x[...]"),
+    "scipy": (lambda: library("scipy.sparse").csr_array(np.eye(2)), "x.toarray()"),
+    "mkldnn": (torch_with(lambda torch: torch.ones(2, 2).to_mkldnn()), ".to_dense()"),
+    "nested": (
+        torch_with(lambda torch: torch.nested.nested_tensor([torch.ones(2)])),
+        "torch.nested.to_padded_tensor(x, 0)",
+    ),
+    "nested, jagged": (
+        torch_with(lambda torch: torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged)),
+        "torch.nested.to_padded_tensor(x, 0)",
+    ),
+    "quantised": (
+        torch_with(lambda torch: torch.quantize_per_tensor(torch.ones(2), 1, 0, torch.qint8)),
+        ".dequantize()",
+    ),
+    "quantised, its numbers": (
+        torch_with(lambda torch: torch.quantize_per_tensor(torch.ones(2), 1, 0, torch.qint8)),
+        ".int_repr()",
+    ),
+    "bits": (torch_with(lambda torch: torch.ones(2, dtype=torch.uint8).view(torch.bits8)), ".view(torch.uint8)"),
     "polars chunks": (
         lambda: library("polars").concat([library("polars").Series([1.0])] * 2, rechunk=False),
         "x.rechunk()",
@@ -104,8 +162,8 @@ IN: dict[str, tuple[Callable[[], object], str]] = {
 
 
 def names(remedy: str) -> dict[str, object]:
-    known = {"numpy": np, "np": np, "isthmus": isthmus}
-    return known | {"ml_dtypes": library("ml_dtypes")} if "ml_dtypes" in remedy else known
+    known: dict[str, object] = {"numpy": np, "np": np, "isthmus": isthmus, "name": "a"}
+    return known | {name: library(name) for name in ("ml_dtypes", "torch", "polars") if f"{name}." in remedy}
 
 
 @pytest.mark.parametrize("case", IN)
@@ -118,6 +176,45 @@ def test_the_remedy_of_an_import(take, case: str) -> None:
     cured = eval(f"x{remedy}" if remedy.startswith(".") else remedy, names(remedy), {"x": x})
     found = take(cured)
     assert found["size"] > 0
+
+
+WRITTEN: dict[str, tuple[Callable[[], object], str]] = {
+    "a leaf": (torch_with(lambda torch: torch.ones(2, requires_grad=True)), ".detach()"),
+    "a view of a leaf": (torch_with(lambda torch: torch.ones(2, requires_grad=True)[:1]), ".detach()"),
+    "one of several views": (
+        torch_with(lambda torch: (torch.ones(2, requires_grad=True) * 1).unbind()[0]),
+        ".clone()",
+    ),
+    "of inference mode": (torch_with(lambda torch: torch.inference_mode()(torch.ones)(2)), ".clone()"),
+    "overlapping": (lambda: np.lib.stride_tricks.as_strided(np.zeros(3), (2, 2), (8, 8)), "copy"),
+}
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_the_remedy_of_a_write(take, case: str) -> None:
+    make, remedy = WRITTEN[case]
+    x = make()
+    with pytest.raises(ext.Error) as info:
+        take(x, require_writable=True)
+    assert remedy in str(info.value)
+    cured = eval(f"x{remedy}", {}, {"x": x}) if remedy.startswith(".") else x.copy()
+    assert not take(cured, require_writable=True)["read_only"]
+
+
+@pytest.mark.parametrize(
+    ("make", "remedy"),
+    [
+        (lambda: np.zeros(3, bool), "x.to('numpy').view('uint8')"),
+        (lambda: np.zeros(()), "x.to('numpy').reshape(1)"),
+        (lambda: np.zeros((4, 4))[:, ::2], "isthmus.from_dlpack(x, copy=True)"),
+    ],
+)
+def test_the_remedy_of_an_arrow_array(make: Callable[[], np.ndarray], remedy: str) -> None:
+    x = isthmus.from_dlpack(make())
+    with pytest.raises(isthmus.Error) as info:
+        x.__arrow_c_array__()
+    assert remedy in str(info.value)
+    assert isthmus.from_dlpack(eval(remedy, {"isthmus": isthmus}, {"x": x})).__arrow_c_array__()
 
 
 def test_the_shape_of_chunks_of_tensors_is_kept(take) -> None:

@@ -91,6 +91,7 @@ ISTHMUS_COLD inline Protocol choose_protocol(ProducerType& type) {
         type.is_eager_tensor = known->is_eager_tensor;
         if (known->protocol != Protocol::none || known->refusal != nullptr) return known->protocol;
     }
+    if ((type.own_dlpack = has_own_dlpack(type))) return Protocol::dlpack_method;
     if ((type.refusal = find_override(type)) != nullptr) return Protocol::none;
     const Hint* hint = find_hint(type);
     if (hint != nullptr) type.hint = hint->call;

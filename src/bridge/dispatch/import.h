@@ -67,8 +67,8 @@ ISTHMUS_COLD inline Error with_reason(const Error& first, const Error& second, c
 ISTHMUS_COLD inline bool import_after_dlpack(ImportRequest& request) {
     const Error& error = request.outcome.error.look();
     auto* cause = static_cast<PyObject*>(error.cause());
-    const bool plain =
-        request.options.copy != Copy::always && request.options.device.type == 0 && !request.producer.only_dlpack;
+    const bool plain = request.options.copy != Copy::always && request.options.device.type == 0 &&
+                       !request.producer.only_dlpack && !request.producer.own_dlpack;
     if (!plain || error.code() != ErrorCode::producer_failed || cause == nullptr || !says_it_cannot(cause))
         return false;
     ProducerType other{.type = request.producer.type};

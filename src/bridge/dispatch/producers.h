@@ -128,28 +128,43 @@ ISTHMUS_COLD inline const KnownProducer* find_known_producer(const ProducerType&
 }
 
 /// An array class whose subclasses may make more of their elements than the numbers in memory: the methods that they
-/// override for that.
+/// override for that, or to show other memory than the base has.
 struct Extensible {
     const char* base;
-    PyObject* Interned::* methods[2];
+    PyObject* Interned::* methods[8];
     const char* refusal;
 };
 inline constexpr Extensible extensible[] = {
     {"numpy.ndarray",
-     {&Interned::array_ufunc, &Interned::array_function},
+     {&Interned::array_ufunc, &Interned::array_function, &Interned::add, &Interned::multiply, &Interned::array,
+      &Interned::array_interface, &Interned::array_struct, &Interned::buffer},
      "its class overrides what NumPy does with it, so its elements may be more than their numbers (a mask, a unit); "
      "numpy.asarray(x) gives the numbers alone"},
 };
 
-/// Whether a class that comes before the base has another method of that name.
+/// Whether a class that comes before the base has another method of that name. One of the base's own package
+/// (numpy.matrix) is known to mean the same by its elements.
 inline bool is_overridden(PyTypeObject* type, PyTypeObject* base, PyObject* name) {
     bool overridden = false;
     (void)any_base(type, [&](PyTypeObject* before) {
         const Ref own = before != base && before->tp_dict != nullptr ? dict_item(before->tp_dict, name) : Ref();
-        overridden = own && own.get() != type_item(base, name).get();
+        overridden = own && own.get() != type_item(base, name).get() &&
+                     package_of(ClassName(before).module) != package_of(ClassName(base).module);
         return own || before == base;
     });
     return overridden;
+}
+/// Whether a subclass of NumPy's or torch's array has a `__dlpack__` that is not theirs: it may show other memory, or
+/// refuse.
+ISTHMUS_COLD inline bool has_own_dlpack(const ProducerType& type) {
+    if (!type.is_array || (type.framework != Framework::numpy && type.framework != Framework::torch)) return false;
+    bool own = false;
+    (void)any_base(type.type, [&](PyTypeObject* base) {
+        if (base->tp_dict == nullptr || !dict_item(base->tp_dict, interned().dlpack)) return false;
+        own = (package_bit(ClassName(base).module) & (numpy_package | torch_package)) == 0;
+        return true;
+    });
+    return own;
 }
 /// Why a subclass is not taken for its base; NULL if it overrides nothing that changes what its elements mean.
 ISTHMUS_COLD inline const char* find_override(ProducerType& type) {

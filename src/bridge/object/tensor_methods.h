@@ -154,6 +154,20 @@ ISTHMUS_COLD inline PyObject* tensor_array(PyObject* self, PyObject* arguments, 
     return copy == Py_True ? PyObject_CallMethod(array.get(), "copy", nullptr) : array.release();
 }
 
+/// `ravel()` and `ctypes`, which zarr and safetensors ask of what they write: as of a NumPy array over the same memory.
+ISTHMUS_COLD inline PyObject* tensor_ravel(PyObject* self, PyObject*) {
+    const Ref none(PyTuple_New(0)), array(none ? tensor_array(self, none.get(), nullptr) : nullptr);
+    return array ? PyObject_CallMethod(array.get(), "ravel", nullptr) : nullptr;
+}
+ISTHMUS_COLD inline PyObject* block_ctypes(Block* block) {
+    Result<PyObject*> made = export_to_numpy(block);
+    if (made) return PyObject_GetAttrString(Ref(*made).get(), "ctypes");
+    set_python_error(made.error());
+    if (PyErr_ExceptionMatches(PyExc_BufferError))
+        PyErr_Format(PyExc_AttributeError, "no ctypes of this tensor: %s", made.error().what());
+    return nullptr;
+}
+
 /// The elements in place if they are dense, in any order of dimensions and direction; else a row-major copy of them.
 ISTHMUS_COLD inline Result<Tensor> pickled_bytes(const Tensor& tensor, bool& dense) {
     const DLTensor& t = tensor.descriptor();

@@ -73,13 +73,15 @@ inline PyObject* tensor_no_new(PyTypeObject*, PyObject*, PyObject*) {
 
 ISTHMUS_COLD inline PyTypeObject* make_tensor_class() {
     constexpr int common = sizeof(tensor_getset) / sizeof(tensor_getset[0]) - 1;  // the last row ends the table
-    static std::array<PyGetSetDef, common + 3> getset = [] {
-        std::array<PyGetSetDef, common + 3> rows{};
+    static std::array<PyGetSetDef, common + 4> getset = [] {
+        std::array<PyGetSetDef, common + 4> rows{};
         for (std::size_t i = 0; i < common; ++i) rows[i] = tensor_getset[i];
         rows[common] = {"__array_interface__", getter<host_interface>, nullptr,
                         "NumPy's array interface, version 3; host memory only.", nullptr};
         rows[common + 1] = {"__cuda_array_interface__", getter<cuda_interface>, nullptr,
                             "The CUDA array interface, version 3; CUDA memory only.", nullptr};
+        rows[common + 2] = {"ctypes", getter<block_ctypes>, nullptr,
+                            "As of a numpy.ndarray over the same memory; host memory only.", nullptr};
         return rows;
     }();
     static PyMemberDef members[] = {
@@ -103,6 +105,8 @@ ISTHMUS_COLD inline PyTypeObject* make_tensor_class() {
          METH_VARARGS | METH_KEYWORDS,
          "__array__($self, /, dtype=None, copy=None)\n--\n\nA numpy.ndarray over the same memory, or a copy if "
          "requested."},
+        {"ravel", tensor_ravel, METH_NOARGS,
+         "ravel($self, /)\n--\n\nA numpy.ndarray of one dimension: the same memory if it is row-major, else a copy."},
         {"__reduce_ex__", tensor_reduce, METH_O,
          "__reduce_ex__($self, protocol, /)\n--\n\nPickled by value; out of band from protocol 5 on."},
         {"to", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_to)), METH_VARARGS | METH_KEYWORDS,

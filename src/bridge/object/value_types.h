@@ -184,13 +184,22 @@ inline PyObject* numpy_dtype_or_error(DType dtype) {
     return found.release();
 }
 inline PyObject* dtype_as_numpy(PyObject* self, void*) { return numpy_dtype_or_error(value_of<DType>(self)); }
+/// What NumPy's dtype says under this name.
+inline PyObject* dtype_of_numpy_says(PyObject* self, void* name) {
+    const Ref same(numpy_dtype_or_error(value_of<DType>(self)));
+    return same ? PyObject_GetAttrString(same.get(), static_cast<const char*>(name)) : nullptr;
+}
+constexpr PyGetSetDef said_by_numpy(const char* name) {
+    return {name, dtype_of_numpy_says, nullptr, "As of NumPy's dtype; an AttributeError if NumPy has none.",
+            const_cast<char*>(name)};
+}
 
 /// Whether an object that is neither a DType nor a name is the same dtype: one of NumPy's, or a scalar type. -1 with a
 /// Python exception set; -2 if it is not a dtype.
 ISTHMUS_COLD inline int equals_foreign(DType value, PyObject* other) {
     if (!PyType_Check(other) && !has_base_called(Py_TYPE(other), "numpy.dtype")) return -2;
     DType found;
-    if (!value_of_framework(other, found)) return -2;
+    if (!value_of_framework(other, found)) return PyErr_Occurred() != nullptr ? -1 : -2;
     if (found != value) return 0;
     const Ref known = numpy_dtype_of(value);
     return known ? 1 : PyErr_Occurred() != nullptr ? -1 : 0;
@@ -337,6 +346,22 @@ ISTHMUS_COLD inline PyTypeObject* make_dtype_class() {
         {"dtype", dtype_as_numpy, nullptr, "NumPy's dtype, or ml_dtypes' one; an AttributeError if they have none",
          nullptr},
         {"__numpy_dtype__", dtype_as_numpy, nullptr, "What numpy.dtype(x) asks for: dtype", nullptr},
+        // What libraries that write arrays ask of a dtype.
+        said_by_numpy("kind"),
+        said_by_numpy("char"),
+        said_by_numpy("str"),
+        said_by_numpy("type"),
+        said_by_numpy("num"),
+        said_by_numpy("byteorder"),
+        said_by_numpy("isnative"),
+        said_by_numpy("alignment"),
+        said_by_numpy("hasobject"),
+        said_by_numpy("names"),
+        said_by_numpy("fields"),
+        said_by_numpy("subdtype"),
+        said_by_numpy("metadata"),
+        said_by_numpy("descr"),
+        said_by_numpy("newbyteorder"),
         {nullptr, nullptr, nullptr, nullptr, nullptr},
     };
     return make_value_type<DType>("isthmus.DType",

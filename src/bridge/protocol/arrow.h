@@ -64,6 +64,10 @@ struct ArrowImport {
         if (done) return true;
         if (reader.found_unsound()) return request.fail_unsound(t, flag::read_only);
         const char* call = request.producer.hint;
+        if (reader.found_extension() && request.producer.converts)  // to_numpy() would give objects
+            return fail(done.error().code(),
+                        "is of an extension type, whose storage may say less than it is; convert it to numbers first "
+                        "(periods of pandas: x.astype('int64'))");
         if (reader.found_extension() && call != nullptr)
             return fail(done.error().code(), {"is of an extension type; ", call, " gives an array that can show it"});
         return fail(done.error().code(), done.error().what());

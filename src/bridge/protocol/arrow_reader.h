@@ -185,7 +185,9 @@ ISTHMUS_COLD inline Result<void> ArrowReader::read_format(const ArrowSchema* sch
         return make_error(ErrorCode::bad_dtype, {"has the format '", format, "': ", why});
     };
     if (schema->dictionary != nullptr || (array != nullptr && array->dictionary != nullptr))
-        return bad("the numbers of a dictionary, not the values; decode it first (pyarrow: x.dictionary_decode())");
+        return bad(
+            "the numbers of a dictionary, not the values; decode it first (pyarrow: x.dictionary_decode(), "
+            "pandas: x.to_numpy())");
     extension_ = is_arrow_extension(schema->metadata);
     if (extension_) return bad("an extension type; take its storage (pyarrow: x.storage)");
     if (format.substr(0, 3) == "+w:") {
@@ -201,11 +203,17 @@ ISTHMUS_COLD inline Result<void> ArrowReader::read_format(const ArrowSchema* sch
             t_.dtype = row.dtype;
             return {};
         }
-    if (format == "b") return bad("bits, eight to a byte; cast it to uint8 first (pyarrow: x.cast('uint8'))");
+    if (format == "b")
+        return bad(
+            "bits, eight to a byte; cast it to uint8 first (pyarrow: x.cast('uint8'), "
+            "polars: x.cast(polars.UInt8), pandas: x.astype('uint8'))");
     const bool narrow = format == "tdD" || format == "tts" || format == "ttm";
-    if (narrow) return bad("times; cast it to int64 by way of int32 (pyarrow: x.cast('int32'))");
+    if (narrow)
+        return bad("times; cast it to int64 by way of int32 (pyarrow: x.cast('int32'), polars: x.to_physical())");
     if (format.substr(0, 1) == "t" && format.substr(0, 2) != "ti")
-        return bad("times; cast it to int64 first (pyarrow: x.cast('int64'))");
+        return bad(
+            "times; cast it to int64 first (pyarrow: x.cast('int64'), polars: x.to_physical(), "
+            "pandas: x.astype('int64'))");
     return bad("no counterpart in DLPack");
 }
 
@@ -232,7 +240,9 @@ ISTHMUS_COLD inline Result<void> ArrowReader::check_nulls(const Range& range) co
     const bool host = Device(t_.device).is_host();
     if (valid == nullptr || (host && all_bits_set(valid, range.first, range.count))) return {};
     return make_error(ErrorCode::not_values,
-                      {host ? "has" : "may have", " nulls, which DLPack cannot say; fill or drop them first"});
+                      {host ? "has" : "may have",
+                       " nulls, which DLPack cannot say; fill them first (pyarrow and polars: x.fill_null(0), pandas: "
+                       "x.fillna(0)), or drop them"});
 }
 
 }  // namespace detail

@@ -48,6 +48,7 @@ struct ProducerType {
     bool complete = true;   ///< false: a module that would tell more is not loaded now, so this is not to be remembered
     bool immutable = false;    ///< the memory must not be written, though its protocol cannot say so
     bool only_dlpack = false;  ///< no other protocol is used: neither for the memory, nor for whether it may be written
+    bool own_dlpack = false;   ///< of a subclass of an array, whose `__dlpack__` counts in place of the array's memory
     bool is_eager_tensor = false;  ///< TensorFlow's, whose dtype and device are read before its memory
     bool known_torch = false;      ///< derived from torch.Tensor as libtorch itself knows it
     bool converts = false;         ///< may answer each question with a copy, for which its protocol has no word

@@ -17,7 +17,7 @@ struct Interned {
     PyObject *dlpack, *dlpack_device, *exchange_api, *max_version, *stream, *dl_device, *copy;
     PyObject *array_interface, *array_struct, *cuda_array_interface, *arrow_array, *arrow_device_array, *arrow_stream;
     PyObject *module, *dtype, *backing_device;
-    PyObject *buffer, *array, *array_ufunc, *array_function;
+    PyObject *buffer, *array, *array_ufunc, *array_function, *add, *multiply;
     PyObject* only_max_version;  ///< ("max_version",)
     PyObject* version_and_copy;  ///< ("max_version", "copy")
     PyObject* newest_version;    ///< (1, 3)
@@ -49,6 +49,8 @@ struct Interned {
             {array, "__array__"},
             {array_ufunc, "__array_ufunc__"},
             {array_function, "__array_function__"},
+            {add, "__add__"},
+            {multiply, "__mul__"},
         };
         constexpr std::size_t tuples = 3;
         static_assert(sizeof(rows) / sizeof(rows[0]) + tuples == sizeof(Interned) / sizeof(PyObject*),

@@ -348,13 +348,38 @@ class OfUnit(WithUnit):
     pass
 
 
+class AddsUnits(np.ndarray):
+    """As pymatgen's ArrayWithUnit: it overrides the operators alone."""
+
+    def __add__(self, other: object) -> object:
+        return NotImplemented
+
+
+class Multiplies(np.ndarray):
+    def __mul__(self, other: object) -> object:
+        return NotImplemented
+
+
+class ShowsOther(np.ndarray):
+    """NumPy's consumers are shown other memory than the array's."""
+
+    @property
+    def __array_interface__(self) -> dict:
+        return np.zeros(1).__array_interface__
+
+
+class IsMadeAnew(np.ndarray):
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        return np.zeros(1)
+
+
 def test_a_subclass_that_adds_nothing(take) -> None:
     a = grid()
     for kind in (Plain, np.matrix, np.recarray):
         assert take(a.view(kind))["data"] == a.ctypes.data
 
 
-@pytest.mark.parametrize("kind", [WithUnit, Handles, OfUnit])
+@pytest.mark.parametrize("kind", [WithUnit, Handles, OfUnit, AddsUnits, Multiplies, ShowsOther, IsMadeAnew])
 @pytest.mark.parametrize("options", [{}, {"copy": "always"}, {"require_writable": True}])
 def test_a_subclass_that_changes_what_its_elements_mean(take, refused, kind, options) -> None:
     a = grid()
@@ -367,3 +392,28 @@ def test_masked_by_astropy(take, refused) -> None:
     masked = pytest.importorskip("astropy.utils.masked").Masked(np.arange(3.0), mask=[False, True, False])
     refused("not_values", BufferError, take, masked)
     assert take(np.asarray(masked))["data"] == masked.unmasked.ctypes.data
+
+
+class Refuses(np.ndarray):
+    """Its `__dlpack__` says why it cannot be exported, and numpy.from_dlpack() does not take it either."""
+
+    def __dlpack__(self, **_: object) -> object:
+        raise BufferError("these are ciphers")
+
+
+class Redirects(np.ndarray):
+    other = np.arange(5.0)
+
+    def __dlpack__(self, **options: object) -> object:
+        return self.other.__dlpack__(**options)
+
+
+@pytest.mark.parametrize("options", [{}, {"copy": "if_needed"}, {"copy": "always"}])
+def test_a_subclass_whose_dlpack_refuses(take, refused, options) -> None:
+    error = refused("producer_failed", BufferError, take, grid().view(Refuses), **options)
+    assert "these are ciphers" in str(error)
+
+
+def test_a_subclass_whose_dlpack_shows_other_memory(take) -> None:
+    found = take(grid().view(Redirects))
+    assert (found["data"], found["shape"]) == (Redirects.other.ctypes.data, (5,))

@@ -397,3 +397,24 @@ def test_a_layout_is_told_before_autograd(take, refused) -> None:
 
 def test_the_host_has_no_stream(take) -> None:
     assert take(grid(), stream=5)["stream"] == take(grid())["stream"]
+
+
+@pytest.mark.parametrize("options", [{}, {"copy": "if_needed"}, {"copy": "always"}])
+def test_a_subclass_whose_dlpack_refuses(take, refused, options) -> None:
+    class Refuses(torch.Tensor):
+        def __dlpack__(self, **_: object) -> object:
+            raise BufferError("these are ciphers")
+
+    x = torch.ones(3).as_subclass(Refuses)
+    assert "these are ciphers" in str(refused("producer_failed", BufferError, take, x, **options))
+
+
+def test_a_subclass_whose_dlpack_shows_other_memory(take) -> None:
+    other = torch.arange(5.0)
+
+    class Redirects(torch.Tensor):
+        def __dlpack__(self, **options: object) -> object:
+            return other.__dlpack__(**options)
+
+    found = take(torch.ones(3).as_subclass(Redirects))
+    assert (found["data"], found["shape"]) == (other.data_ptr(), (5,))

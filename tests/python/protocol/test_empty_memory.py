@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import importlib.util
+import pickle
 import weakref
 from collections.abc import Callable
 
@@ -70,6 +71,9 @@ EXITS: dict[str, Callable[[object], object]] = {
     "capsule": lambda t: t.__dlpack__(max_version=(1, 3)),
     "from_py of a capsule": lambda t: ext.hand(t.__dlpack__(max_version=(1, 3)), "numpy"),
     "exchange API": exchange,
+    "arrow": lambda t: t.__arrow_c_array__(),
+    "pickle": lambda t: pickle.dumps(t, 5, buffer_callback=lambda _: False),
+    "a part": lambda t: t[...][:0],
 }
 if importlib.util.find_spec("torch") is not None:
     EXITS |= {

@@ -153,5 +153,5 @@ def test_polars() -> None:
 
 def test_pandas_and_duckdb_take_it_by_pyarrow() -> None:
     duckdb, pa = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow")
-    table = pa.table({"x": pa.array(isthmus.from_dlpack(np.arange(4.0)))})  # noqa: F841
-    assert duckdb.sql("select sum(x) from table").fetchone() == (6,)
+    columns = pa.table({"x": pa.array(isthmus.from_dlpack(np.arange(4.0)))})  # noqa: F841
+    assert duckdb.sql("select sum(x) from columns").fetchall() == [(6,)]
