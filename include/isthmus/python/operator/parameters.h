@@ -20,6 +20,8 @@ constexpr bool has_bound(const Requirement& r, int count = 1) {
         if (is_bound(formula_of(r.sizes[i]))) return true;
     return false;
 }
+template <class V>
+inline constexpr bool is_bounded = has_bound(V::requirement);
 /// Where a result whose first size is a bound says how many rows it has.
 template <bool has_rows>
 class RowCount {};
@@ -62,7 +64,7 @@ public:
     /// The result has the first `rows` rows. Only if its first size is a bound ("<=n"): without a call it has all.
     /// Throws Error if it is not from 0 to extent(0).
     void resize(std::int64_t rows)
-        requires(detail::has_bound(View<T, N, C...>::requirement))
+        requires detail::is_bounded<View<T, N, C...>>
     {
         if (rows < 0 || rows > this->extent(0)) detail::throw_rows(rows, this->extent(0));
         if (this->rows_ != nullptr) *this->rows_ = rows;
