@@ -32,7 +32,7 @@ int visible_inputs(const OperatorDefinition& op) noexcept {
     return op.input_count - static_cast<int>(op.hidden.size());
 }
 
-using Kind = GradientSource::Kind;
+using SourceKind = GradientSource::Kind;
 
 /// Puts together what the gradient of `op` takes and gives. Throws Error.
 class GradientPlanner {
@@ -43,9 +43,10 @@ public:
         if (op_.writes_inputs) refuse("cannot be, since it writes an argument in place");
         GradientPlan plan;
         for (const char* name : options.takes) plan.sources.push_back(source_of(name));
-        for (int i = 0; options.takes.size() == 0 && i < op_.out_count; ++i) plan.sources.push_back({Kind::grad, i});
+        for (int i = 0; options.takes.size() == 0 && i < op_.out_count; ++i)
+            plan.sources.push_back({SourceKind::grad, i});
         for (int i = 0; options.takes.size() == 0 && i < visible_inputs(op_); ++i)
-            plan.sources.push_back({Kind::input, i});
+            plan.sources.push_back({SourceKind::input, i});
         for (const char* name : options.of) plan.of.push_back(argument_of(name));
         for (int i = 0; options.of.size() == 0 && i < op_.input_count; ++i)
             if (is_floating(op_, i)) plan.of.push_back(i);
@@ -57,16 +58,16 @@ public:
     /// Names of a gradient's inputs, which are identifiers: "grad_out", "grad_out_1", "result", "x", "x_sizes".
     std::string name_of(const GradientSource& source) const {
         switch (source.kind) {
-            case Kind::grad:
+            case SourceKind::grad:
                 return concat(
                     {"grad_", is_of_argument(source.index) ? word_of(source.index) : numbered("out", source)});
-            case Kind::result:
+            case SourceKind::result:
                 return is_of_argument(source.index) ? word_of(source.index) : numbered("result", source);
-            case Kind::sizes:
+            case SourceKind::sizes:
                 return op_.inputs[source.index].name + "_sizes";
-            case Kind::size:
+            case SourceKind::size:
                 return source.size;
-            case Kind::needed:
+            case SourceKind::needed:
                 return "needed";
             default:
                 return op_.inputs[source.index].name;
@@ -108,13 +109,13 @@ private:
     }
     GradientSource source_of(const char* name) const {
         const std::string_view word = name;
-        if (const int input = input_named(word); input >= 0) return {Kind::input, input};
-        if (const int only = only_floating_result(); word == "grad_out" && only >= 0) return {Kind::grad, only};
+        if (const int input = input_named(word); input >= 0) return {SourceKind::input, input};
+        if (const int only = only_floating_result(); word == "grad_out" && only >= 0) return {SourceKind::grad, only};
         for (int i = 0; i < op_.out_count; ++i) {
-            if (word == word_of(i)) return {Kind::result, i};
-            if (word == "grad_" + word_of(i) || word == name_of({Kind::grad, i})) return {Kind::grad, i};
+            if (word == word_of(i)) return {SourceKind::result, i};
+            if (word == "grad_" + word_of(i) || word == name_of({SourceKind::grad, i})) return {SourceKind::grad, i};
         }
-        if (has_size(word)) return {Kind::size, -1, std::string(word)};
+        if (has_size(word)) return {SourceKind::size, -1, std::string(word)};
         refuse({"takes '", word, "'; expected ", choices(), " or the name of an argument or of a size of one"});
     }
     /// "'grad_out', 'out'", of several "'grad_out[0]', …, 'out[1]'".
@@ -155,7 +156,7 @@ public:
             name_result(out);
             some_optional = some_optional || gradient_.parameters()[gradient_.outs[out]].optional;
         }
-        if (some_optional) add_hidden({-1, false}, {Kind::needed});
+        if (some_optional) add_hidden({-1, false}, {SourceKind::needed});
         complete();
     }
 
@@ -176,11 +177,11 @@ private:
         OperatorInput& input = gradient_.inputs[i];
         input.name = planner_.name_of(source);
         const ParameterFacts& facts = gradient_.parameters()[input.parameter];
-        const ParameterKind expected = source.kind == Kind::input  ? op_.input_facts(source.index).kind
-                                       : source.kind == Kind::size ? ParameterKind::integer
-                                                                   : ParameterKind::tensor;
+        const ParameterKind expected = source.kind == SourceKind::input  ? op_.input_facts(source.index).kind
+                                       : source.kind == SourceKind::size ? ParameterKind::integer
+                                                                         : ParameterKind::tensor;
         if (facts.kind == expected) return;
-        if (source.kind == Kind::grad)
+        if (source.kind == SourceKind::grad)
             planner_.refuse(
                 {"takes a scalar for the gradient of result '", op_.out_names[source.index], "'; expected a tensor"});
         planner_.refuse({"takes argument '", input.name, "' as another kind"});
@@ -190,9 +191,9 @@ private:
         gradient_.gradient_of[out] = input;
         gradient_.out_names[out] = concat({"gradient of '", op_.inputs[input].name, "'"});
         for (std::size_t i = 0; i < plan_.sources.size(); ++i)
-            if (plan_.sources[i].kind == Kind::input && plan_.sources[i].index == input)
+            if (plan_.sources[i].kind == SourceKind::input && plan_.sources[i].index == input)
                 return void(gradient_.like[out] = gradient_.inputs[i].parameter);
-        gradient_.like[out] = add_hidden({out, op_.input_facts(input).optional}, {Kind::sizes, input});
+        gradient_.like[out] = add_hidden({out, op_.input_facts(input).optional}, {SourceKind::sizes, input});
     }
     /// The parameter of a hidden input, behind those of the function and a Stream.
     int add_hidden(const HiddenInput& hidden, const GradientSource& source) {
@@ -202,7 +203,7 @@ private:
         OperatorInput& input = gradient_.inputs[gradient_.input_count++];
         input.name = planner_.name_of(source);
         input.parameter = parameter;
-        if (source.kind == Kind::needed) {
+        if (source.kind == SourceKind::needed) {
             input.has_default = true;
             input.default_value.integer = -1;
             gradient_.needed_parameter = parameter;

@@ -23,7 +23,7 @@ Result<void> OperatorCall::append_sizes(int out, SizesList& shape) const {
     for (const std::int64_t size : batch_) shape.push_back(size);
     if (r.max_rank == 0) return {};
     if (ISTHMUS_UNLIKELY(op_.needed_parameter >= 0) && !is_needed(out)) {
-        for (int d = 0; d < std::max(r.min_rank, 1); ++d) shape.push_back(0);
+        for (int d = 0; d == 0 || d < r.min_rank; ++d) shape.push_back(0);
         return {};
     }
     const bool by_sizes = r.size_count >= 0 && op_.like[out] == op_.first_tensor;
