@@ -1,6 +1,7 @@
 // Operators whose gradients say what they take and what they are of: results, sizes, another operator, a second one.
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/op.h>  // Python.h must come before any standard header
+#include <isthmus/module.h>  // Python.h must come before any standard header
+#include <isthmus/op.h>
 
 #include <atomic>
 #include <cstring>
@@ -147,16 +148,9 @@ bool bind(PyObject* m) {
 }
 
 PyMethodDef methods[] = {{"refuse", refuse, METH_O, nullptr}, {"computed", take_computed, METH_NOARGS, nullptr}, {}};
-int fill(PyObject* module) { return bind(module) ? 0 : -1; }
-PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, reinterpret_cast<void*>(fill)},
-#if PY_VERSION_HEX >= 0x030D0000
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-#endif
-    {0, nullptr},
-};
-PyModuleDef definition{PyModuleDef_HEAD_INIT, "isthmus_operators_gradients_test_ext", nullptr, 0, methods, slots};
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit_isthmus_operators_gradients_test_ext() { return PyModuleDef_Init(&definition); }
+ISTHMUS_MODULE(isthmus_operators_gradients_test_ext, m, isthmus::free_threaded) {
+    if (PyModule_AddFunctions(m, methods) == 0) (void)(bind(m));
+}

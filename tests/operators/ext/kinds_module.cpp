@@ -1,5 +1,6 @@
 // Operators with the signatures of real kernel libraries: gather, bias, cache updates, pooling, selection.
 // SPDX-License-Identifier: Apache-2.0
+#include <isthmus/module.h>  // Python.h must come before any standard header
 #include <isthmus/op.h>
 
 #include <algorithm>
@@ -145,18 +146,10 @@ bool bind_sets(PyObject* m) {
 bool bind_effects(PyObject* m) { return bool(op<"kinds::observe", observe>(m, {"x", arg("weight") = 1.0})); }
 
 PyMethodDef methods[] = {{"refuse", refuse, METH_O, nullptr}, {"take_total", take_total, METH_NOARGS, nullptr}, {}};
-int fill(PyObject* module) {
-    return bind_dtypes(module) && bind_sizes(module) && bind_sets(module) && bind_effects(module) ? 0 : -1;
-}
-PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, reinterpret_cast<void*>(fill)},
-#if PY_VERSION_HEX >= 0x030D0000
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-#endif
-    {0, nullptr},
-};
-PyModuleDef definition{PyModuleDef_HEAD_INIT, "isthmus_operators_kinds_test_ext", nullptr, 0, methods, slots};
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit_isthmus_operators_kinds_test_ext() { return PyModuleDef_Init(&definition); }
+ISTHMUS_MODULE(isthmus_operators_kinds_test_ext, m, isthmus::free_threaded) {
+    if (PyModule_AddFunctions(m, methods) == 0)
+        (void)(bind_dtypes(m) && bind_sizes(m) && bind_sets(m) && bind_effects(m));
+}

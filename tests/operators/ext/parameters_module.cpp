@@ -1,5 +1,6 @@
 // Operators with every kind of parameter: packed views, dtypes, optional scalars, lists.
 // SPDX-License-Identifier: Apache-2.0
+#include <isthmus/module.h>  // Python.h must come before any standard header
 #include <isthmus/op.h>
 #include <isthmus/visit.h>
 
@@ -240,21 +241,10 @@ bool bind_rows(PyObject* m) {
 }
 
 PyMethodDef methods[] = {{"refuse", refuse, METH_O, nullptr}, {}};
-int fill(PyObject* module) {
-    return bind_packed(module) && bind_dtypes(module) && bind_optional(module) && bind_formulas(module) &&
-                   bind_rows(module)
-               ? 0
-               : -1;
-}
-PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, reinterpret_cast<void*>(fill)},
-#if PY_VERSION_HEX >= 0x030D0000
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-#endif
-    {0, nullptr},
-};
-PyModuleDef definition{PyModuleDef_HEAD_INIT, "isthmus_operators_parameters_test_ext", nullptr, 0, methods, slots};
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit_isthmus_operators_parameters_test_ext() { return PyModuleDef_Init(&definition); }
+ISTHMUS_MODULE(isthmus_operators_parameters_test_ext, m, isthmus::free_threaded) {
+    if (PyModule_AddFunctions(m, methods) == 0)
+        (void)(bind_packed(m) && bind_dtypes(m) && bind_optional(m) && bind_formulas(m) && bind_rows(m));
+}
