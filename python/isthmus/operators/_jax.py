@@ -244,7 +244,7 @@ class JaxOperator(KnownOperator):
 def random_operand(op: Any, name: str, value: Any) -> Any:
     """A source of random numbers as an operand: the words of a key, or what anything else gives once."""
     if value is None:
-        raise TensorValueError(f"{_random.prefix(op, name)}JAX has no generator of its own; expected a key")
+        raise _random.no_generator(op, name)
     if not isinstance(value, jax.Array):
         return jnp.asarray(_random.words(op, name, value, None), jnp.int32)
     data = jax.random.key_data(value) if jnp.issubdtype(value.dtype, jax.dtypes.prng_key) else value

@@ -22,15 +22,14 @@ def words(op: Any, name: str, value: Any, beside: Any) -> tuple[int, ...]:
     numpy, torch, jax = (sys.modules.get(module) for module in ("numpy", "torch", "jax"))
     if value is None:
         if jax is not None and isinstance(beside, jax.Array):
-            raise TensorValueError(f"{prefix(op, name)}JAX has no generator of its own; expected a key")
+            raise no_generator(op, name)
         if torch is not None and isinstance(beside, torch.Tensor):
-            return tuple(torch.randint(-(2**31), 2**31, (4,), dtype=torch.int32).tolist())
+            return tuple(drawn_by_torch(None).tolist())
         if numpy is not None:
             return signed(numpy.random.randint(0, 2**32, 4, dtype=numpy.uint32))
         return signed([random.getrandbits(32) for _ in range(4)])
     if torch is not None and isinstance(value, torch.Generator):
-        device = value.device
-        return tuple(torch.randint(-(2**31), 2**31, (4,), dtype=torch.int32, generator=value, device=device).tolist())
+        return tuple(drawn_by_torch(value).tolist())
     if numpy is not None and isinstance(value, numpy.random.Generator):
         return signed(value.integers(0, 2**32, 4, dtype=numpy.uint32))
     if numpy is not None and isinstance(value, numpy.random.RandomState):
@@ -42,6 +41,19 @@ def words(op: Any, name: str, value: Any, beside: Any) -> tuple[int, ...]:
     if torch is not None and isinstance(value, torch.Tensor) and value.dtype == torch.int32 and value.shape == (4,):
         return tuple(value.tolist())
     return of_integer(op, name, value)
+
+
+def drawn_by_torch(generator: Any) -> Any:
+    """The words that a torch.Generator draws, or torch's default one for None: a tensor in the host's memory."""
+    import torch
+
+    device = generator.device if generator is not None else "cpu"
+    return torch.randint(-(2**31), 2**31, (4,), dtype=torch.int32, generator=generator, device=device).cpu()
+
+
+def no_generator(op: Any, name: str) -> TensorValueError:
+    """The error of a call of JAX without a source."""
+    return TensorValueError(f"{prefix(op, name)}JAX has no generator of its own; expected a key")
 
 
 def of_integer(op: Any, name: str, value: Any) -> tuple[int, ...]:

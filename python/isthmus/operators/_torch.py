@@ -124,9 +124,7 @@ class TorchOperator(KnownOperator):
         if isinstance(value, (torch.Tensor, torch.fx.Proxy)):
             return value
         if value is None or isinstance(value, torch.Generator):
-            device = value.device if value is not None else "cpu"
-            drawn = torch.randint(-(2**31), 2**31, (4,), dtype=torch.int32, generator=value, device=device)
-            return drawn.cpu()
+            return _random.drawn_by_torch(value)
         return torch.tensor(_random.words(self.op, row["name"], value, None), dtype=torch.int32)
 
     def torch_dtype(self, row: dict[str, Any], value: Any) -> torch.dtype:
