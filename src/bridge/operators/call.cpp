@@ -321,6 +321,7 @@ ISTHMUS_COLD void OperatorCall::pad() noexcept {
 
 CapturedException OperatorCall::run_here() {
     if (ISTHMUS_UNLIKELY(batched_)) return run_batched();
+    if (ISTHMUS_UNLIKELY(op_.has_bounds)) ask_rows();
     CapturedException captured;
     overload_->call(values_, captured);
     if (ISTHMUS_UNLIKELY(padded_) && !captured) pad();

@@ -119,7 +119,6 @@ public:
     /// Calls the function. Uses nothing of Python.
     CapturedException run() {
         if (ISTHMUS_UNLIKELY(op_.needed_parameter >= 0)) drop_unneeded();
-        if (ISTHMUS_UNLIKELY(op_.has_bounds)) ask_rows();
         return ISTHMUS_LIKELY(stream_ == nullptr) ? run_here() : run_on_device();
     }
 

@@ -84,7 +84,8 @@ struct OperatorDefinition {
     OperatorDefinition* gradient = nullptr;
     GradientPlan plan;                ///< of its gradient; without sources if there is none
     int gradient_of[max_parameters];  ///< of a gradient: by result, the input of the operator that it belongs to
-    std::vector<HiddenInput> hidden;  ///< of a gradient
+    std::string gradient_of_names[max_parameters];  ///< the same by name
+    std::vector<HiddenInput> hidden;                ///< of a gradient
     std::vector<ExtendedOverloads> extended;
     int needed_parameter = -1;  ///< of a gradient: which of its results are needed, a bit for each
     DType autocast{};           ///< the dtype that torch's autocast gives its arguments; of 0 bits if none was named
@@ -109,8 +110,6 @@ struct OperatorDefinition {
     bool has_device() const noexcept { return device_overloads != nullptr; }
     /// The name of a parameter, for an error.
     const char* name_of(int parameter) const noexcept;
-    /// Of a gradient: the name of the argument that a result is the gradient of.
-    std::string name_of_gradient(int out) const;
     /// The integer argument that a size is named after; -1 if there is none.
     int integer_named(std::string_view size) const noexcept;
     /// The functions with the hidden inputs as parameters.

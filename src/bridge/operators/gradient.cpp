@@ -79,7 +79,7 @@ private:
     bool is_of_argument(int out) const noexcept { return op_.gradient_of[out] >= 0; }
     /// "out", "out[1]"; of a gradient "grad_x".
     std::string word_of(int out) const {
-        return is_of_argument(out) ? "grad_" + op_.name_of_gradient(out) : op_.out_names[out];
+        return is_of_argument(out) ? "grad_" + op_.gradient_of_names[out] : op_.out_names[out];
     }
     std::string numbered(const char* word, const GradientSource& source) const {
         return op_.out_count == 1 ? std::string(word) : concat({word, "_", source.index});
@@ -189,6 +189,7 @@ private:
     void name_result(int out) {
         const int input = plan_.of[static_cast<std::size_t>(out)];
         gradient_.gradient_of[out] = input;
+        gradient_.gradient_of_names[out] = op_.inputs[input].name;
         gradient_.out_names[out] = concat({"gradient of '", op_.inputs[input].name, "'"});
         for (std::size_t i = 0; i < plan_.sources.size(); ++i)
             if (plan_.sources[i].kind == SourceKind::input && plan_.sources[i].index == input)
@@ -240,12 +241,6 @@ Requirement requirement_of_sizes(const Requirement& result) {
 }
 
 }  // namespace
-
-std::string OperatorDefinition::name_of_gradient(int out) const {
-    const std::string& text = out_names[out];  // "gradient of 'x'"
-    const std::size_t start = text.find('\'') + 1;
-    return text.substr(start, text.size() - start - 1);
-}
 
 const OverloadFacts* OperatorDefinition::with_hidden_inputs(const OverloadFacts* functions_, int count) {
     if (hidden.empty()) return functions_;
