@@ -46,6 +46,11 @@ def test_the_memory_of_a_donated_array_is_written(bare):
     assert made.unsafe_buffer_pointer() == place
 
 
+def test_a_program_says_that_operand_and_result_are_one(bare):
+    lowered = jax.jit(bare.add_to).lower(row(), row()).as_text()
+    assert "output_operand_alias" in lowered, "else each step of a loop copies"
+
+
 def test_batches(bare):
     ys, x = jnp.stack([row(), row() * 2]), row()
     assert jax.jit(jax.vmap(bare.add_to))(ys, ys).tolist() == [[0, 2, 4], [0, 4, 8]]
