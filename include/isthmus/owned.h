@@ -13,7 +13,8 @@ ISTHMUS_BEGIN
 ///
 ///     struct Model {
 ///         Owned<Converted<View<const float, 2>>> weights;
-///         explicit Model(Owned<Converted<View<const float, 2>>> w) : weights(std::move(w)) {}
+///         explicit Model(Owned<Converted<View<const float, 2>>> w)
+///             : weights(std::move(w)) {}
 ///         float first() const { return (*weights)(0, 0); }
 ///     };
 ///

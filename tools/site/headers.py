@@ -141,7 +141,8 @@ def declaration_text(cursor: Cursor) -> str:
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(piece, 0)
         pieces.append(piece)
     text = re.sub(r"\s+", " ", MARKS.sub("", "".join(pieces))).strip()
-    text = re.sub(r"\{\.\w+ = ", "{", text).removesuffix(" = default")  # Sphinx reads no designated initialisers
+    text = re.sub(r"\{\.\w+ = ", "{", text)  # Sphinx reads no designated initialisers
+    text = re.sub(r" =(?: default)?$", "", text)
     return re.sub(r"(?<=\() | (?=\))", "", text)
 
 

@@ -10,8 +10,9 @@ struct Blob;
 struct LiveTensor;
 class Match;
 class PyOwner;
+struct GradientOptions;
 struct OperatorOptions;
-class PyOwner;
+class Random;
 class Stream;
 struct TensorEntry;
 class TensorFile;
@@ -78,8 +79,8 @@ inline constexpr bool is_any_of = (std::is_same_v<X, Types> || ...);
 template <class X>
 inline constexpr bool stays_in_cpp =
     is_any_of<X, Shape, TensorSpec, Blob, Error, Match, Ref, PyOwner, ImportOptions, ExportOptions, Tree, TensorFile,
-              TensorEntry, LiveTensor, Stream, OperatorOptions, layout::AddressRange, ByteBool, shared::Segment,
-              shared::Pool, shared::PoolOptions, shared::PoolStats, shared::Wait>;
+              TensorEntry, LiveTensor, Stream, Random, OperatorOptions, GradientOptions, layout::AddressRange, ByteBool,
+              shared::Segment, shared::Pool, shared::PoolOptions, shared::PoolStats, shared::Wait>;
 template <class T, int N, class... C>
 inline constexpr bool stays_in_cpp<Out<T, N, C...>> = true;
 template <class T, int N, class... C>

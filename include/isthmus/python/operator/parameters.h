@@ -108,8 +108,10 @@ private:
 /// the same.
 class Random {
 public:
+    /// Of 128 bits in two halves.
     constexpr Random(std::uint64_t seed, std::uint64_t offset) noexcept : seed_(seed), offset_(offset) {}
 
+    /// 64 bits that differ from call to call.
     constexpr std::uint64_t seed() const noexcept { return seed_; }
     /// 0 if the caller gave 64 bits: an integer, or a key of JAX's default kind.
     constexpr std::uint64_t offset() const noexcept { return offset_; }

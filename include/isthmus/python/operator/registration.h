@@ -10,7 +10,7 @@
 
 ISTHMUS_BEGIN
 
-/// What a gradient takes and what it is of: .gradient<g>({.takes = {"grad_out", "rois"}, .of = {"input"}}).
+/// What a gradient takes and what it is of: `.gradient<g>({.takes = {"grad_out", "rois"}, .of = {"input"}})`.
 struct GradientOptions {
     /// The inputs of the gradient's function, in their order; what is not named is not kept for the backward pass.
     /// "grad_out" is the gradient of the result and "out" the result itself ("grad_out[1]" and "out[1]" of several),
