@@ -21,13 +21,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "results"
 LINES_OF_A_FAILURE = 15
+LONGEST = 12  # files of tests whose time is told
 LIMIT = 3300  # seconds for all of pytest: several times what a slow machine takes
 
 
 class Counts:
-    def __init__(self, passed: int = 0, failed: int = 0, skipped: int = 0, failures: list[str] | None = None) -> None:
+    def __init__(
+        self,
+        passed: int = 0,
+        failed: int = 0,
+        skipped: int = 0,
+        failures: list[str] | None = None,
+        seconds: dict[str, float] | None = None,
+    ) -> None:
         self.passed, self.failed, self.skipped = passed, failed, skipped
         self.failures = failures or []
+        self.seconds = seconds or {}  # of each file of tests
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -35,6 +44,7 @@ class Counts:
             self.failed + other.failed,
             self.skipped + other.skipped,
             self.failures + other.failures,
+            {**self.seconds, **other.seconds},
         )
 
     def __str__(self) -> str:
@@ -74,7 +84,23 @@ def read_junit(path: Path, returncode: int) -> Counts:
         return Counts(
             max(total["tests"] - skipped, 0), 1, skipped, [f"the runner of {path.name} ended with {returncode}"]
         )
-    return Counts(total["tests"] - failed - skipped, failed, skipped, failures(root))
+    return Counts(total["tests"] - failed - skipped, failed, skipped, failures(root), seconds(root))
+
+
+def seconds(root: ElementTree.Element) -> dict[str, float]:
+    """The time that the tests of each file took; pytest's class names begin with the file's, ctest has none."""
+    found: dict[str, float] = {}
+    for case in root.iter("testcase"):
+        name = ".".join(part for part in (case.get("classname") or "").split(".") if not part[:1].isupper())
+        if name.startswith("tests."):
+            found[name] = found.get(name, 0) + float(case.get("time") or 0)
+    return found
+
+
+def longest(counts: Counts) -> str:
+    """The files of tests that took longest, which is where time can be saved."""
+    first = sorted(counts.seconds.items(), key=lambda item: -item[1])[:LONGEST]
+    return f"; longest: {', '.join(f'{name} {time:.0f} s' for name, time in first)}" if first else ""
 
 
 def failures(root: ElementTree.Element) -> list[str]:
@@ -189,7 +215,7 @@ def main() -> int:
             counts = load(name)
             for failure in counts.failures:
                 print(f"[isthmus] {name} failed: {shortened(failure)}")
-            print(f"[isthmus] {name}: {counts}")
+            print(f"[isthmus] {name}: {counts}{longest(counts)}")
         print(total)
         return 1 if total.failed or not total.passed else 0
 

@@ -72,6 +72,23 @@ def test_a_failed_pytest_and_one_that_cannot_be_set_up_are_named(
     assert out.splitlines()[-1] == "1 passed, 2 failed, 0 skipped"
 
 
+def test_the_files_that_took_longest_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = "".join(
+        f'<testcase classname="tests.life.test_{n}{group}" name="one" time="{n + 0.25}"/>'
+        for n in range(20)
+        for group in ("", ".TestGroup")
+    )
+    (tmp_path / "pytest.xml").write_text(f'<testsuites><testsuite tests="40">{cases}</testsuite></testsuites>')
+    run_tests.save("test", run_tests.read_junit(tmp_path / "pytest.xml", 0))
+    status, out = summed(capsys, monkeypatch, "test")
+    assert status == 0
+    told = out.splitlines()[0]
+    assert told.startswith("[isthmus] test: 40 passed, 0 failed, 0 skipped; longest: tests.life.test_19 38 s, tests")
+    assert told.count(" s,") + 1 == run_tests.LONGEST
+
+
 def test_a_runner_that_dies_is_a_failure_with_a_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
