@@ -27,7 +27,7 @@ EXT = Path(__file__).resolve().parent / "ext"
 #: A copy of include/ to test in place of the installed one.
 INCLUDE = os.environ.get("ISTHMUS_TEST_INCLUDE", isthmus.get_include())
 #: Flags that say nothing to the library.
-OF_SOURCE = ("-DMODULE=", "-DPYTHON=", "-DBY_CLANG")
+OF_SOURCE = ("-DMODULE=", "-DPYTHON=", "-isystem")
 #: As the library's own build has it: what an extension does not call is left out.
 PARTS = ("-ffunction-sections", "-fdata-sections")
 
@@ -75,7 +75,8 @@ def compile_program() -> Callable[..., Path]:
         link = embedding.link_flags()
         if link is None:
             pytest.skip("this Python has no shared library to embed")
-        command = [CXX, "-std=c++20", "-O2", *PARTS, *includes(), f'-DPYTHON="{sys.executable}"', *flags]
+        # With -fPIC, which a program does not need, the library is the extensions'.
+        command = [CXX, "-std=c++20", "-O2", *PARTS, "-fPIC", *includes(), f'-DPYTHON="{sys.executable}"', *flags]
         program = Path(source).stem
         return linked(program, command, source, [*link, "-pthread"]) / program
 
