@@ -14,6 +14,7 @@ from . import torch_tensors
 from .counts import count
 from .messages import message
 from .pieces import Arrived, Pack, Piece, lone_piece, typed
+from .pipes import LARGEST_ROOM, LEAST_ROOM
 from .policies import Policy, policy_of
 from .spans import Layout
 from .transit import INLINE
@@ -309,11 +310,13 @@ def rebuild(head: Head, framework: str, arrived: Arrived, layout: tuple[Any, ...
     return FRAMEWORKS[framework].rebuild(arrived, Layout(*layout), told, _terms(head))
 
 
-def _fits(nbytes: int, most: int) -> bool:
+def _fits(nbytes: int) -> bool:
+    """Whether an array goes within the message although it could be handed over: its default takes less time for what
+    the pipe takes without a reader."""
     now = message()
     if now is None or nbytes <= INLINE:
         return True
-    fits = now.inline + nbytes <= most
+    fits = now.inline + nbytes <= LEAST_ROOM or now.inline + nbytes <= now.room
     now.inline += nbytes if fits else 0
     return fits
 
@@ -324,10 +327,10 @@ def reducer(
     pack: Pack,
     before: Callable[[Any], Any] | None,
     protocol: int,
-    small: int = INLINE,
+    through_pipes: bool = False,
 ) -> Callable[[Any], Any]:
     """The function that reduces a framework's tensors for a pickler; what it cannot send goes through `before`. NumPy
-    arrays of up to `small` bytes are within the message, those of more than INLINE up to so many in all."""
+    arrays of up to INLINE bytes are within the message, and what a pipe takes in all if messages go through one."""
 
     def reduce(x: Any) -> Any:
         described = describe(engine, framework, x, pack)
@@ -338,7 +341,8 @@ def reducer(
     def reduce_numpy(x: Any) -> Any:
         # In Fortran's order the strides of a dimension of one element can be any.
         dense = x.flags.c_contiguous or (x.flags.f_contiguous and 1 not in x.shape)
-        if 0 < x.nbytes <= small and dense and not x.dtype.hasobject and _fits(x.nbytes, small):
+        most = LARGEST_ROOM if through_pipes else INLINE
+        if 0 < x.nbytes <= most and dense and not x.dtype.hasobject and _fits(x.nbytes):
             return _described_small(engine, x)
         return reduce(x)
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType, FunctionType, ModuleType
 from typing import Any, cast
 
+from . import pipes
+
 # What holds no tensor, or none that is pickled by value.
 _ATOMS = frozenset((int, float, complex, bool, str, bytes, bytearray, type(None), type, FunctionType, ModuleType))
 
@@ -63,6 +65,8 @@ class Message:
     views: dict[int, Any]
     storages: dict[int, Any]
     on_failure: list[Callable[[], None]]
+    #: Bytes of arrays that the pipe which it goes through takes without a reader.
+    room: int
     #: See frameworks.head_of.
     heads: tuple[Any, Any] | None = None
     #: Bytes of arrays in it that would otherwise be handed over.
@@ -143,6 +147,7 @@ _MADE_LATE: dict[str, Callable[[Message], Any]] = {
     "views": lambda _: {},
     "storages": lambda _: {},
     "on_failure": lambda _: [],
+    "room": lambda message: pipes.pipe_of(message.connection()).room,
     "_sender": lambda message: sender_of(message._asked),
     "_sent_by": lambda _: {},
     "_plain": Message._find_plain,

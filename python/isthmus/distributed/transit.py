@@ -12,20 +12,18 @@ import itertools
 import os
 import secrets
 import socket
-import stat
 import subprocess
 import sys
 import tempfile
 import threading
-import weakref
 from typing import NamedTuple
 
 from .. import shared
 from .._isthmus import Error, Tensor
-from . import keeper, messages
+from . import keeper, messages, pipes
 
-#: Smaller ones travel within the message; of NumPy's, whose default is faster, all that a pipe takes before it blocks.
-INLINE, INLINE_NUMPY = 1 << 15, 60 << 10
+#: Smaller ones travel within the message.
+INLINE = 1 << 15
 
 # Seconds that a keeper may take to read what it is sent, or to answer.
 _PATIENCE = 30.0
@@ -256,36 +254,13 @@ def _copy(to: Tensor, data: Tensor) -> None:
     copy(to.data_ptr, data.data_ptr, data.nbytes)
 
 
-#: The pipe behind a connection of multiprocessing: its inode, 0 for a socket, -1 for one to another machine.
-_pipes: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
-
-
-def _pipe_of(connection: object) -> int:
-    if connection is None:
-        return 0
-    known = _pipes.get(connection)
-    if known is None:
-        known = 0
-        with contextlib.suppress(OSError, AttributeError, TypeError):
-            number = connection.fileno()  # type: ignore[attr-defined]
-            status = os.fstat(number)
-            if stat.S_ISFIFO(status.st_mode):
-                known = status.st_ino
-            elif stat.S_ISSOCK(status.st_mode):
-                with socket.socket(fileno=os.dup(number)) as sock:
-                    known = 0 if sock.family == socket.AF_UNIX else -1
-        with contextlib.suppress(TypeError):
-            _pipes[connection] = known
-    return known
-
-
 def post(data: Tensor) -> Ticket | None:
     """Keep a copy of `data`, flat bytes, for another process to fetch. None if it has to travel within the message:
     it is small, or nobody sends the message, or there is nothing to keep it with."""
     message = messages.message()
     if sys.platform != "linux" or data.nbytes <= INLINE or message is None or not message.sends:
         return None
-    pipe = _pipe_of(message.connection())
+    pipe = pipes.pipe_of(message.connection()).inode
     if pipe < 0 or not _desk.has_room(data.nbytes):
         return None
     try:

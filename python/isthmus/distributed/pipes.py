@@ -1,0 +1,80 @@
+"""The pipes and sockets that multiprocessing sends messages through: which they are, and how much they take at once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+import sys
+import weakref
+from typing import NamedTuple
+
+if sys.platform == "linux":
+    import fcntl
+
+#: What every pipe of Linux takes before its writer waits for a reader, a page for what is around the arrays left out.
+LEAST_ROOM = 60 << 10
+
+#: What a pipe or socket is made to take. Beyond, a hand-over takes less time than to write and read the bytes.
+LARGEST_ROOM = 256 << 10
+
+#: Pipes of this process that may be so large: what a user's pipes may have in all is 64 MiB, and for every process.
+_MOST_LARGE = 32
+_large = 0
+
+
+class Pipe(NamedTuple):
+    """What is behind a connection."""
+
+    #: Of the pipe; 0 for a socket, -1 for one to another machine.
+    inode: int
+    #: Bytes that it takes, while it is empty, before its writer waits for a reader.
+    room: int
+
+
+_UNKNOWN = Pipe(0, LEAST_ROOM)
+_pipes: weakref.WeakKeyDictionary[object, Pipe] = weakref.WeakKeyDictionary()
+
+
+def pipe_of(connection: object) -> Pipe:
+    """The pipe or socket of a connection of multiprocessing, made larger if it can be when first asked for."""
+    if connection is None:
+        return _UNKNOWN
+    known = _pipes.get(connection)
+    if known is None:
+        known = _UNKNOWN
+        with contextlib.suppress(OSError, AttributeError, TypeError):
+            known = _pipe(connection.fileno())  # type: ignore[attr-defined]
+        with contextlib.suppress(TypeError):
+            _pipes[connection] = known
+    return known
+
+
+def _pipe(number: int) -> Pipe:
+    status = os.fstat(number)
+    if stat.S_ISFIFO(status.st_mode):
+        return Pipe(status.st_ino, _room_of_pipe(number))
+    if stat.S_ISSOCK(status.st_mode):
+        with socket.socket(fileno=os.dup(number)) as sock:
+            return Pipe(0, _room_of_socket(sock)) if sock.family == socket.AF_UNIX else Pipe(-1, LEAST_ROOM)
+    return _UNKNOWN
+
+
+def _room_of_pipe(number: int) -> int:
+    global _large
+    if sys.platform != "linux":
+        return LEAST_ROOM
+    size = fcntl.fcntl(number, fcntl.F_GETPIPE_SZ)
+    if size < LARGEST_ROOM and _large < _MOST_LARGE:
+        with contextlib.suppress(OSError):  # the user's pipes have what they may have
+            size = fcntl.fcntl(number, fcntl.F_SETPIPE_SZ, LARGEST_ROOM)
+            _large += 1
+    return max(size - (16 << 10), LEAST_ROOM)
+
+
+def _room_of_socket(sock: socket.socket) -> int:
+    if sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) < 2 * LARGEST_ROOM:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST_ROOM)  # of which the kernel makes twice as much
+    # What the kernel keeps with the bytes counts too.
+    return max(sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) // 2 - (16 << 10), LEAST_ROOM)
