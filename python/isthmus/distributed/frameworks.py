@@ -275,8 +275,7 @@ def head_of(engine: str, x: object) -> Head:
     if now.heads is None:
         policy = policy_of(engine)
         now.heads = _head(engine, policy, False), _head(engine, policy, True)
-    plain = now.plain()
-    return now.heads[plain is None or id(x) in plain]
+    return now.heads[now.plain is None or id(x) in now.plain]
 
 
 def _terms(head: Head) -> Terms:

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType, FunctionType, ModuleType
-from typing import Any, cast
+from typing import Any
 
 from . import pipes
 
@@ -27,21 +27,27 @@ def _is_envelope(cls: type) -> bool:
     return cls.__module__.startswith(_ENVELOPES)
 
 
-def _items(x: Any, plain: bool) -> Iterator[Any]:
-    """What `x` holds; with `plain`, only if it is one of Python's containers or an envelope of an engine."""
+_SEQUENCES = (list, tuple, set, frozenset, collections.deque)
+_PLAIN = frozenset((*_SEQUENCES, dict, collections.OrderedDict, collections.defaultdict))
+
+
+def _is_plain(cls: type) -> bool:
+    """Whether what an object of this class holds is what its user has put there: one of Python's containers, a named
+    tuple, or an envelope of an engine."""
+    return cls in _PLAIN or _is_envelope(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+
+
+def _items(x: Any) -> Iterator[Any]:
+    """What `x` holds."""
     cls = type(x)
     if isinstance(x, dict):
-        if plain and cls not in (dict, collections.OrderedDict, collections.defaultdict):
-            return
         yield from x.values()
-    elif isinstance(x, (list, tuple, set, frozenset, collections.deque)):
-        if plain and cls not in (list, tuple, set, frozenset, collections.deque) and not hasattr(cls, "_fields"):
-            return
+    elif isinstance(x, _SEQUENCES):
         yield from x
+    if cls in _PLAIN:
+        return
     if isinstance(x, functools.partial):
         yield from (x.func, x.args, x.keywords)
-    if plain and not _is_envelope(cls):
-        return
     held = getattr(x, "__dict__", None)
     if type(held) is dict:
         yield from held.values()
@@ -112,35 +118,48 @@ class Message:
             self._sent_by[modules] = frame is not None
         return bool(self._sent_by[modules])
 
-    def find(self, wanted: set[type], plain: bool = False) -> list[Any] | None:
-        """The objects of exactly these types that the message holds in containers and attributes; with `plain`, in
-        containers alone. None if it holds too many things. What an object makes when it is pickled is not found."""
-        found: list[Any] = []
-        seen: set[int] = set()
-        stack = [self._root]
-        while stack:
-            x = stack.pop()
-            cls = type(x)
-            if cls in _ATOMS or id(x) in seen:
-                continue
-            seen.add(id(x))
-            if len(seen) > _MOST:
-                return None
-            if cls in wanted:
-                found.append(x)
-                continue
-            with contextlib.suppress(Exception):  # an attribute that raises
-                stack.extend(_items(x, plain))
-        return found
-
-    def plain(self) -> set[int] | None:
-        """The addresses of the tensors that are not parts of another object, which may need them as they are; None if
-        the message holds too many things."""
-        return cast("set[int] | None", self._plain)
+    #: The tensors that the message holds in containers and attributes, and the addresses of those that are not parts
+    #: of another object, which may need them as they are; None if it holds too many things. What an object makes when
+    #: it is pickled is not found.
+    tensors: list[Any] | None
+    plain: set[int] | None
 
     def _find_plain(self) -> set[int] | None:
-        found = self.find(kinds, plain=True)
-        return None if found is None else set(map(id, found))
+        self._search()
+        return self.plain
+
+    def _find_tensors(self) -> list[Any] | None:
+        self._search()
+        return self.tensors
+
+    def _search(self) -> None:
+        found: list[Any] = []
+        others: list[Any] = []
+        seen: set[int] = set()
+        if _visit([self._root], seen, found, others):
+            self.plain = set(map(id, found))
+            self.tensors = found if _visit(others, seen, found) else None
+        else:
+            self.plain = self.tensors = None
+
+
+def _visit(stack: list[Any], seen: set[int], found: list[Any], others: list[Any] | None = None) -> bool:
+    """Append the tensors among what the objects in `stack` hold, and, if given, what objects that are not plain hold
+    to `others` instead of looking at it. False if that is too much."""
+    while stack:
+        x = stack.pop()
+        cls = type(x)
+        if cls in _ATOMS or id(x) in seen:
+            continue
+        seen.add(id(x))
+        if len(seen) > _MOST:
+            return False
+        if cls in kinds:
+            found.append(x)
+            continue
+        with contextlib.suppress(Exception):  # an attribute that raises
+            (stack if others is None or _is_plain(cls) else others).extend(_items(x))
+    return True
 
 
 _MADE_LATE: dict[str, Callable[[Message], Any]] = {
@@ -150,7 +169,8 @@ _MADE_LATE: dict[str, Callable[[Message], Any]] = {
     "room": lambda message: pipes.pipe_of(message.connection()).room,
     "_sender": lambda message: sender_of(message._asked),
     "_sent_by": lambda _: {},
-    "_plain": Message._find_plain,
+    "plain": Message._find_plain,
+    "tensors": Message._find_tensors,
 }
 
 

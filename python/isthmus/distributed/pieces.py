@@ -80,8 +80,11 @@ class Storage:
         self.packed: dict[Layout, Piece] = {}
         self._last: Piece | None = None
 
-    def piece_of(self, pack: Pack, layout: Layout, base: int, owner: object, compact: Compact) -> Piece:
-        low, high = layout.reach()
+    def piece_of(
+        self, pack: Pack, layout: Layout, reach: tuple[int, int], base: int, owner: object, compact: Compact
+    ) -> Piece:
+        """The piece that has the elements of `layout`, whose reach is this."""
+        low, high = reach
         if self._last is not None and self._last.holds(low, high, layout):
             return self._last
         piece = self._find(low, high, pack, layout, base, owner, compact)
@@ -159,7 +162,7 @@ class Arrived:
         self._start, self._packed = start, packed
         self._flat_tensor: Tensor | None = None
         #: What views keep in common, by kind: a framework's own storage, once it is made.
-        self._made: dict[str, Any] = {}
+        self._made: dict[Any, Any] = {}
         #: The views so far, each with the function that moves it to a wider piece, and what that needs.
         self.views: list[tuple[Any, ...]] = []
         for narrow in replaced:
@@ -201,7 +204,7 @@ class Arrived:
         count("copied")
         return _isthmus.from_dlpack(self._flat, copy=True)
 
-    def once(self, kind: str, make: Callable[[], Any]) -> Any:
+    def once(self, kind: Any, make: Callable[[], Any]) -> Any:
         """What `make` returns, the same for all views."""
         if kind not in self._made:
             self._made[kind] = make()

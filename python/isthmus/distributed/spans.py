@@ -68,11 +68,11 @@ class Span(NamedTuple):
 Reached = tuple[int, int, Layout]
 
 
-def spans(layouts: Iterable[Layout]) -> list[Span]:
+def spans(reached: Iterable[Reached]) -> list[Span]:
     """The spans that several views share, in order; a view in none of them is sent alone, without the bytes between
     its elements. In O(n log n) for n views."""
     found: list[Span] = []
-    for group in _clusters([(*layout.reach(), layout) for layout in set(layouts)]):
+    for group in _clusters(list(set(reached))):
         if len(group) == 1:
             low, high, layout = group[0]
             if high - low == layout.nbytes:
@@ -83,10 +83,9 @@ def spans(layouts: Iterable[Layout]) -> list[Span]:
             found.append(span)
             continue
         for part in _apart([layout for _, _, layout in group]):
-            reached = [(*layout.reach(), layout) for layout in part]
             found += [
                 _span(again)
-                for again in _clusters(reached)
+                for again in _clusters([(*layout.reach(), layout) for layout in part])
                 if len(again) > 1 or again[0][1] - again[0][0] == again[0][2].nbytes
             ]
     return _merged(found)

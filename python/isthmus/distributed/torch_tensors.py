@@ -11,7 +11,7 @@ from ..dtypes import dtype_of
 from .messages import Message
 from .messages import message as current
 from .pieces import Arrived, Inline, Pack, Piece, Storage, typed
-from .spans import Layout, spans
+from .spans import Layout, Reached, spans
 
 
 def types() -> tuple[type, ...]:
@@ -33,7 +33,7 @@ def _is_plain(x: Any, torch: Any) -> bool:
     return (
         type(x) in (torch.Tensor, torch.nn.Parameter)
         and x.layout is torch.strided
-        and x.device.type == "cpu"
+        and x.is_cpu
         and not (
             x.is_nested
             or x.is_conj()
@@ -62,6 +62,8 @@ class _View(NamedTuple):
     base: int
     storage_nbytes: int
     layout: Layout
+    #: Of the layout.
+    reach: tuple[int, int]
 
 
 def _view_of(x: Any, torch: Any) -> _View | None:
@@ -76,19 +78,21 @@ def _view_of(x: Any, torch: Any) -> _View | None:
     layout = Layout(x.storage_offset() * item, tuple(x.shape), tuple([step * item for step in x.stride()]), item)
     if base == 0 and layout.nbytes:
         return None
-    return _View(x, storage, base, storage.nbytes(), layout)
+    return _View(x, storage, base, storage.nbytes(), layout, layout.reach())
 
 
 def _plan(message: Message, torch: Any) -> None:
     """Find out which views of which storages the message holds, before the first of them is pickled."""
     message.views[0] = None  # not again, if nothing is found
-    layouts: dict[tuple[int, int], list[Layout]] = {}
-    for x in message.find({torch.Tensor, torch.nn.Parameter}) or ():
+    reached: dict[tuple[int, int], list[Reached]] = {}
+    for x in message.tensors or ():
+        if type(x) not in (torch.Tensor, torch.nn.Parameter):
+            continue
         view = _view_of(x, torch)
         message.views[id(x)] = view
         if view is not None:
-            layouts.setdefault((view.base, view.storage_nbytes), []).append(view.layout)
-    for (base, nbytes), views in layouts.items():
+            reached.setdefault((view.base, view.storage_nbytes), []).append((*view.reach, view.layout))
+    for (base, nbytes), views in reached.items():
         if len(views) > 1:
             _storage(message, base, nbytes).planned = spans(views)
 
@@ -110,7 +114,7 @@ def describe(x: Any, pack: Pack) -> tuple[Piece, Layout, Any] | None:
         view = _view_of(x, torch)
         if view is None:
             return None
-        if message is not None and not message.views and view.layout.reach() not in ((0, view.storage_nbytes), (0, 0)):
+        if message is not None and not message.views and view.reach not in ((0, view.storage_nbytes), (0, 0)):
             _plan(message, torch)
     layout = view.layout
 
@@ -119,24 +123,30 @@ def describe(x: Any, pack: Pack) -> tuple[Piece, Layout, Any] | None:
         return copy.data_ptr(), copy
 
     storage = _storage(message, view.base, view.storage_nbytes)
-    piece = storage.piece_of(pack, layout, view.base, view.storage, compact)
+    piece = storage.piece_of(pack, layout, view.reach, view.base, view.storage, compact)
     return piece, layout, _told(x.dtype, x.requires_grad, type(x) is not torch.Tensor)
 
 
 def _view(arrived: Arrived, original: Layout, dtype: Any, terms: Any) -> Any:
-    import torch
-
-    def storage() -> Any:
-        if isinstance(arrived, Inline) and arrived.nbytes:
-            return torch.frombuffer(arrived.buffer, dtype=torch.uint8).untyped_storage()
-        flat = arrived.copied() if terms.policy == "copy" else arrived.private()
-        return flat.to("torch").untyped_storage()
-
     layout = arrived.layout(original)
     item = layout.itemsize
     strides = tuple([step // item for step in layout.strides])
-    made = torch.empty(0, dtype=dtype, device="cpu")
-    return made.set_(arrived.once("torch", storage), layout.position // item, layout.shape, strides)
+    storage = arrived.once("torch", lambda: _storage_of(arrived, terms))
+    # A tensor like one of no elements takes a third of the time that the first one does.
+    made = arrived.once(dtype, lambda: _empty(dtype)).data
+    return made.set_(storage, layout.position // item, layout.shape, strides)
+
+
+def _empty(dtype: Any) -> Any:
+    return sys.modules["torch"].empty(0, dtype=dtype, device="cpu")
+
+
+def _storage_of(arrived: Arrived, terms: Any) -> Any:
+    if isinstance(arrived, Inline) and arrived.nbytes:
+        torch = sys.modules["torch"]
+        return torch.frombuffer(arrived.buffer, dtype=torch.uint8).untyped_storage()
+    flat = arrived.copied() if terms.policy == "copy" else arrived.private()
+    return flat.to("torch").untyped_storage()
 
 
 def _move(wide: Arrived, weak: Any, original: Layout, dtype: Any, terms: Any) -> None:

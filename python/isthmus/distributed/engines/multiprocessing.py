@@ -32,7 +32,7 @@ def reducer(engine: str, framework: Framework, before: Callable[[Any], Any] | No
 def _is_torch_shared(x: Any) -> bool:
     """Whether the user has asked torch to share the memory, writes included (share_memory_)."""
     torch = sys.modules["torch"]
-    if x.device.type != "cpu" or x.layout is not torch.strided or x.is_nested:
+    if not x.is_cpu or x.layout is not torch.strided or x.is_nested:
         return False
     try:
         return bool(x.untyped_storage().is_shared())
