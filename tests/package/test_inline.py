@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -142,9 +141,7 @@ def test_a_second_call_compiles_nothing(cache: Path, compiles: list[list[str]], 
     first = isthmus.load_inline(source, ["get"], cflags=flags)
     assert isthmus.load_inline(source, ["get"], cflags=flags) is first
     inline._loaded.clear()  # as in another process
-    start = time.perf_counter()
     assert isthmus.load_inline(source, ["get"], cflags=flags).get() == 1
-    assert time.perf_counter() - start < 0.5  # 0.1 on a quiet machine
     assert len(compiles) == 1
 
     header.write_text("constexpr int value = 23;\n")
