@@ -5,9 +5,9 @@ and Isthmus.
 Usage:
     benchmarks/engines.py [--quick] [--json FILE] [--picture FILE] [GROUP ...]
 
-GROUP: ray, weights, dask, queue, loader; all of them when none is named. Every way is measured in a process of its own.
-Times are milliseconds, the best of a few rounds; memory is what became private to the receiver, in MiB. Needs what
-`make test-distributed` installs; a picture needs matplotlib.
+GROUP: ray, weights, dask, queue, sizes, loader; all of them when none is named. Every way is measured in a process of
+its own, but for sizes, in turns. Times are milliseconds, the best of a few rounds (sizes: the median of 25); memory is
+what became private to the receiver, in MiB. Needs what `make test-distributed` installs; a picture needs matplotlib.
 """
 
 from __future__ import annotations
@@ -30,13 +30,17 @@ WAYS = {
     "weights": ("default", "own", "isthmus"),
     "dask": ("default", "isthmus"),
     "queue": ("default", "isthmus"),
+    "sizes": ("default", "isthmus"),
     "loader": ("default", "isthmus"),
 }
+#: Groups that measure all ways in one process: what takes microseconds is not compared between processes.
+IN_TURNS = {"sizes"}
 WHAT = {
     "ray": "Ray: put, then get",
     "weights": "Ray: weights read by two actors",
     "dask": "Dask: serialize and deserialize",
     "queue": "a queue there and back (default: torch.multiprocessing)",
+    "sizes": "multiprocessing: a list of tensors through a pipe, and an answer",
     "loader": "torch's DataLoader, a batch of 38 MB",
 }
 # Those of the other pictures in docs.
@@ -215,6 +219,62 @@ def measure_queue(way: str, quick: bool) -> Iterator[Row]:
     process.join(10)
 
 
+def answer(connection: Any, way: str) -> None:
+    """Reads an element of each tensor."""
+    import torch
+
+    import isthmus
+
+    torch.set_num_threads(1)
+    if way == "isthmus":
+        isthmus.distributed.enable("multiprocessing")
+    while True:
+        x = connection.recv()
+        if x is None:
+            return
+        connection.send(sum(float(one[-1]) for one in x))
+        del x
+
+
+def measure_sizes(_: str, quick: bool) -> Iterator[tuple[str, float, float, str]]:
+    import multiprocessing
+    import statistics
+
+    import numpy as np
+    import torch
+
+    import isthmus
+
+    torch.set_num_threads(1)
+    context = multiprocessing.get_context("spawn")
+    pipes = {way: context.Pipe() for way in WAYS["sizes"]}
+    workers = [context.Process(target=answer, args=(pipes[way][1], way), daemon=True) for way in pipes]
+    for worker in workers:
+        worker.start()
+
+    def seconds(way: str, x: list[Any]) -> float:
+        (isthmus.distributed.enable if way == "isthmus" else isthmus.distributed.disable)("multiprocessing")
+        start = time.perf_counter()
+        pipes[way][0].send(x)
+        pipes[way][0].recv()
+        return time.perf_counter() - start
+
+    makers: dict[str, Callable[[int], Any]] = {"numpy": lambda n: np.ones(n, np.float32), "torch": torch.ones}
+    sizes = {"100 B": 25, "4 kB": 1000, "60 kB": 15_000, "100 kB": 25_000, "200 kB": 50_000, "1 MB": 250_000,
+             "16 MB": 4_000_000}  # fmt: skip
+    for framework, make in makers.items():
+        for size, length in sizes.items():
+            for count in (1, 100) if length < 1_000_000 else (1,):
+                times: dict[str, list[float]] = {way: [] for way in pipes}
+                for way in list(pipes) * (5 if quick else 25):
+                    times[way].append(seconds(way, [make(length) for _ in range(count)]))
+                for way, taken in times.items():
+                    yield f"{framework}, {count} x {size}", statistics.median(taken) * 1000, 0, way
+    for (connection, _there), worker in zip(pipes.values(), workers, strict=True):
+        connection.send(None)
+        worker.join(10)
+
+
 class Images:
     """A data set that costs nothing, so that the loader alone is measured."""
 
@@ -278,15 +338,15 @@ def collect(groups: list[str], quick: bool) -> dict[str, dict[str, dict[str, tup
     """group -> row -> way -> (milliseconds, MiB)."""
     found: dict[str, dict[str, dict[str, tuple[float, float]]]] = {}
     for group in groups:
-        for way in WAYS[group]:
+        for way in ("each",) if group in IN_TURNS else WAYS[group]:
             command = [sys.executable, __file__, "--measure", group, way, *(["--quick"] if quick else [])]
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 print(f"{group}, {way}: {done.stderr[-1000:]}", file=sys.stderr)
             for line in done.stdout.splitlines():
                 if line.startswith("["):
-                    name, ms, mib = json.loads(line)
-                    found.setdefault(group, {}).setdefault(name, {})[way] = (ms, mib)
+                    name, ms, mib, *measured = json.loads(line)
+                    found.setdefault(group, {}).setdefault(name, {})[measured[0] if measured else way] = (ms, mib)
     return found
 
 

@@ -225,7 +225,7 @@ def test_the_sender_lets_others_run_while_it_copies():
     thread = threading.Thread(target=tick)
     thread.start()
     start = time.monotonic()
-    transit._copy(kept, isthmus.from_dlpack(x.view(torch.uint8)))
+    transit.copy(kept, isthmus.from_dlpack(x.view(torch.uint8)))
     took = seconds_since(start)
     done.set()
     thread.join()

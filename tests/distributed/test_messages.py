@@ -216,6 +216,45 @@ def test_an_array_goes_in_the_default_way_if_it_fits_into_a_pipe(order: Any, way
             assert all(np.array_equal(y, x + i) and y.flags.writeable for i, y in enumerate(there))
 
 
+@pytest.mark.parametrize("framework", ["numpy", "torch", "tensor"])
+def test_middling_ones_are_handed_over_together(framework: str):
+    """One hand-over for each MiB, not for each tensor; where they arrive each is alone."""
+    make: Any = {"numpy": np.arange, "torch": torch.arange, "tensor": lambda n: isthmus.from_dlpack(np.arange(n))}
+    xs = [make[framework](15_000.0 + i) for i in range(100)]  # 60 or 120 kB, in part of another length
+    nbytes = sum(x.nbytes for x in xs)
+    before = isthmus.distributed.stats()["waiting"]
+    taken: list[bytes] = []
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    with ours, theirs:
+        reader = threading.Thread(target=lambda: taken.append(ours.recv_bytes()))
+        reader.start()
+        theirs.send(xs)
+        reader.join(60)
+        waiting = isthmus.distributed.stats()["waiting"] - before
+        there = pickle.loads(taken[0])
+        assert isthmus.distributed.stats()["waiting"] == before
+    assert (nbytes >> 20) - 1 <= waiting <= (nbytes >> 20) + 3
+    assert len(taken[0]) < 300_000
+    for x, y in zip(xs, there, strict=True):
+        assert np.array_equal(np.asarray(x), np.asarray(y))
+        assert np.asarray(y).flags.writeable or framework == "tensor"
+    if framework == "torch":
+        assert all(y.untyped_storage().nbytes() == y.nbytes for y in there)
+    if framework != "tensor":
+        for y in there:
+            y[:] = -1
+        assert all(y[0] == -1 and x[0] == 0 for x, y in zip(xs, there, strict=True))
+
+
+def test_middling_ones_of_a_message_that_fails_are_not_kept():
+    before = isthmus.distributed.stats()["waiting"]
+    xs: list[Any] = [torch.zeros(15_000) for _ in range(40)]
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    with ours, theirs, pytest.raises(AttributeError):
+        theirs.send([*xs, lambda: None])
+    assert isthmus.distributed.stats()["waiting"] == before
+
+
 def test_few_pipes_are_made_larger(monkeypatch):
     """What a user's pipes may have in all is limited; what is new beyond gets a page or two."""
     monkeypatch.setattr(pipes, "_large", pipes._MOST_LARGE - 1)

@@ -77,6 +77,10 @@ class Message:
     heads: tuple[Any, Any] | None = None
     #: Bytes of arrays in it that would otherwise be handed over.
     inline = 0
+    #: Where the next middling piece of it goes, the bytes of those that are there, and of all (packs.Block).
+    block: Any = None
+    in_blocks = 0
+    middling: int | None = None
     has_arrays = False
 
     def __init__(self, root: object, asked: FrameType | None) -> None:

@@ -9,6 +9,7 @@ from .. import _isthmus
 from .._isthmus import Tensor
 from . import transit
 from .counts import count
+from .messages import Message, message
 from .pieces import Arrived, Inline, Piece, private_or_copy
 
 
@@ -21,10 +22,96 @@ def as_buffer(piece: Piece, protocol: int) -> tuple[Any, ...]:
 
 def as_ticket(piece: Piece, protocol: int) -> tuple[Any, ...]:
     """For another process of this machine to fetch; within the message if it is small, or if nobody sends it now."""
-    ticket = None if piece.nbytes <= transit.INLINE else transit.post(piece.data())
-    if ticket is None:
-        return Inline, (piece.copy(), *piece.place())
-    return Fetched, ((*ticket[:-1], tuple(ticket.keeper)), *piece.place())
+    if piece.nbytes > transit.INLINE:
+        block = block_for(piece.nbytes)
+        if block is not None:
+            return Part, (block, *block.put(piece), *piece.place())
+        ticket = transit.post(piece.data())
+        if ticket is not None:
+            return Fetched, (_told(ticket), *piece.place())
+    return Inline, (piece.copy(), *piece.place())
+
+
+def _told(ticket: transit.Ticket) -> tuple[Any, ...]:
+    return (*ticket[:-1], tuple(ticket.keeper))
+
+
+#: The memory of a block: who keeps one tensor that arrived in it keeps so much.
+_BLOCK = 1 << 20
+#: Larger pieces are handed over alone, which takes less time than their copy.
+_LARGEST = 256 << 10
+_ALIGNED = 64  # as XLA wants it
+
+
+class Block:
+    """Memory for several pieces of a message, which is handed over once, and filled while the message is pickled."""
+
+    def __init__(self, memory: Tensor, ticket: transit.Ticket) -> None:
+        self._memory, self._ticket, self._used = memory, ticket, 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Fetched, (_told(self._ticket), 0, False, ())
+
+    def has_room(self, nbytes: int) -> bool:
+        return self._used + nbytes <= self._memory.nbytes
+
+    def put(self, piece: Piece) -> tuple[int, int]:
+        """Where in the block the piece is: its first byte, and the one after the last."""
+        begin = self._used
+        end = begin + piece.nbytes
+        transit.copy(self._memory[begin:end], piece.data())
+        self._used = end + -end % _ALIGNED
+        return begin, end
+
+
+def block_for(nbytes: int) -> Block | None:
+    """The block of the message for a piece of so many bytes; None if it is better handed over alone."""
+    now = message()
+    if now is None or nbytes > _LARGEST:
+        return None
+    block: Block | None = now.block
+    if block is None or not block.has_room(nbytes):
+        left = _middling(now) - now.in_blocks - now.inline
+        if left < 2 * nbytes:
+            return None
+        posted = transit.post_memory(min(left, _BLOCK))
+        if posted is None:
+            return None
+        block = now.block = Block(*posted)
+    now.in_blocks += nbytes + -nbytes % _ALIGNED
+    return block
+
+
+def _middling(now: Message) -> int:
+    """The bytes of the tensors in a message that are neither small nor large."""
+    if now.middling is None:
+        sizes = [getattr(x, "nbytes", 0) for x in now.tensors or ()]
+        now.middling = sum([n + -n % _ALIGNED for n in sizes if transit.INLINE < n <= _LARGEST])
+    return now.middling
+
+
+class Part(Arrived):
+    """The bytes of a piece that is kept in a block with others."""
+
+    def __init__(
+        self, block: Fetched, begin: int, end: int, start: int, packed: bool, replaced: tuple[Arrived, ...]
+    ) -> None:
+        self._block, self._begin, self._end = block, begin, end
+        super().__init__(b"", start, packed, replaced)
+
+    @property
+    def nbytes(self) -> int:
+        return self._end - self._begin
+
+    def read_only(self) -> Tensor:
+        return self._block.read_only()[self._begin : self._end]
+
+    def private(self) -> Tensor:
+        return self._block.private()[self._begin : self._end]
+
+    def copied(self) -> Tensor:
+        count("copied")
+        return _isthmus.from_dlpack(self._block.fetched("read_only")[self._begin : self._end], copy=True)
 
 
 class Fetched(Arrived):
@@ -36,7 +123,7 @@ class Fetched(Arrived):
         self._fetched: Tensor | None = None
         super().__init__(b"", start, packed, replaced)
 
-    def _fetch(self, access: Literal["read_only", "copy_on_write"]) -> Tensor:
+    def fetched(self, access: Literal["read_only", "copy_on_write"]) -> Tensor:
         if self._fetched is None:
             self._fetched = transit.fetch(self._ticket, access)
         return self._fetched
@@ -46,18 +133,18 @@ class Fetched(Arrived):
         return self._ticket.nbytes
 
     def read_only(self) -> Tensor:
-        flat = self._fetch("read_only")
+        flat = self.fetched("read_only")
         count("shared")
         return flat.as_read_only()
 
     def private(self) -> Tensor:
-        flat = self._fetch("copy_on_write")
+        flat = self.fetched("copy_on_write")
         if flat.read_only:  # the first view of the piece was
             return cast("Tensor", self.once("private", lambda: private_or_copy(flat)))
         count("copy_on_write")
         return flat
 
     def copied(self) -> Tensor:
-        flat = self._fetch("read_only")
+        flat = self.fetched("read_only")
         count("copied")
         return _isthmus.from_dlpack(flat, copy=True)

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from typing import NamedTuple
 
 from .. import shared
@@ -247,33 +248,48 @@ def take_back(address: int) -> None:
     _given.pop(address, None)
 
 
-def _copy(to: Tensor, data: Tensor) -> None:
+def copy(to: Tensor, data: Tensor) -> None:
     """Without the GIL, which ctypes.memmove() holds."""
-    copy = ctypes.CDLL(None).memcpy
-    copy.argtypes, copy.restype = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t), None
-    copy(to.data_ptr, data.data_ptr, data.nbytes)
+    memcpy = ctypes.CDLL(None).memcpy
+    memcpy.argtypes, memcpy.restype = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t), None
+    memcpy(to.data_ptr, data.data_ptr, data.nbytes)
 
 
 def post(data: Tensor) -> Ticket | None:
     """Keep a copy of `data`, flat bytes, for another process to fetch. None if it has to travel within the message:
     it is small, or nobody sends the message, or there is nothing to keep it with."""
-    message = messages.message()
-    if sys.platform != "linux" or data.nbytes <= INLINE or message is None or not message.sends:
-        return None
-    pipe = pipes.pipe_of(message.connection()).inode
-    if pipe < 0 or not _desk.has_room(data.nbytes):
-        return None
-    try:
+
+    def copied() -> Tensor:
         kept = _given.pop(data.data_ptr, None)
         if kept is None or kept.nbytes != data.nbytes:
             kept = memory(data.nbytes)
-            _copy(kept, data)
+            copy(kept, data)
+        return kept
+
+    posted = _post(data.nbytes, copied)
+    return None if posted is None else posted[1]
+
+
+def post_memory(nbytes: int) -> tuple[Tensor, Ticket] | None:
+    """Memory that is kept for another process to fetch, to be written while the message is pickled; None as `post`."""
+    return _post(nbytes, lambda: memory(nbytes))
+
+
+def _post(nbytes: int, make: Callable[[], Tensor]) -> tuple[Tensor, Ticket] | None:
+    message = messages.message()
+    if sys.platform != "linux" or nbytes <= INLINE or message is None or not message.sends:
+        return None
+    pipe = pipes.pipe_of(message.connection()).inode
+    if pipe < 0 or not _desk.has_room(nbytes):
+        return None
+    try:
+        kept = make()
         number = _desk.hand_over(kept, pipe)
     except (Error, OSError):  # no memory, no descriptor or no process to spare
         return None
     message.on_failure.append(lambda: _desk.forget(number))
     assert _desk.address is not None
-    return Ticket(os.getpid(), data.nbytes, _desk.secret, number, _desk.address)
+    return kept, Ticket(os.getpid(), nbytes, _desk.secret, number, _desk.address)
 
 
 class _Connections:
