@@ -246,6 +246,16 @@ def test_middling_ones_are_handed_over_together(framework: str):
         assert all(y[0] == -1 and x[0] == 0 for x, y in zip(xs, there, strict=True))
 
 
+def test_middling_ones_are_aligned_as_xla_wants_it():
+    jax = pytest.importorskip("jax")
+    xs = [jax.numpy.arange(15_000.0 + i) for i in range(10)]
+    before = isthmus.distributed.stats()
+    there = through(xs)
+    after = isthmus.distributed.stats()
+    assert all(np.array_equal(x, y) for x, y in zip(xs, there, strict=True))
+    assert (after["copied"] - before["copied"], after["shared"] - before["shared"]) == (0, 10)
+
+
 def test_middling_ones_of_a_message_that_fails_are_not_kept():
     before = isthmus.distributed.stats()["waiting"]
     xs: list[Any] = [torch.zeros(15_000) for _ in range(40)]
