@@ -17,6 +17,7 @@
 #include "bridge/operators/gradient.cpp"
 #include "bridge/operators/infer.cpp"
 #include "bridge/operators/jax.cpp"
+#include "bridge/operators/lists.cpp"
 #include "bridge/operators/object.cpp"
 #include "bridge/operators/sizes.cpp"
 #include "bridge/operators/torch.cpp"

@@ -39,6 +39,12 @@ def parameters():
 
 
 @pytest.fixture
+def lists():
+    """Operators whose arguments are lists."""
+    return importlib.import_module("isthmus_operators_lists_test_ext")
+
+
+@pytest.fixture
 def gradients():
     """Operators whose gradients say what they take."""
     return importlib.import_module("isthmus_operators_gradients_test_ext")
@@ -64,6 +70,12 @@ def torch_kinds(kinds):
 def torch_parameters(parameters):
     """The same as torch knows them: torch.ops.parameters."""
     return registered_torch().ops.parameters
+
+
+@pytest.fixture
+def torch_lists(lists):
+    """The same as torch knows them: torch.ops.lists."""
+    return registered_torch().ops.lists
 
 
 @pytest.fixture

@@ -4,13 +4,35 @@ name."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from .._isthmus import DType, Error, TensorTypeError, _operators, from_dlpack
 
 # Kinds of inputs that are arrays: an argument of the kind "sizes" has an array's sizes, then 0, and no elements.
 ARRAYS = ("tensor", "in_out", "sizes", "random")
+# Kinds of inputs that are lists of arrays, and the kind of their elements.
+LISTS = {"tensors": "tensor", "in_outs": "in_out"}
+
+
+def flat(values: Iterable[Any]) -> Iterator[Any]:
+    """The values, and in place of a list its elements."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from value
+        else:
+            yield value
+
+
+def row_of_element(row: dict[str, Any], place: int) -> dict[str, Any]:
+    """The facts of an element of a list of arrays, under the name that errors give it."""
+    return {**row, "name": f"{row['name']}', element {place}", "kind": LISTS[row["kind"]]}
+
+
+def argument_prefix(function: str, name: str) -> str:
+    """How an error begins that names an argument, or an element of one (row_of_element)."""
+    closed = name if "', element " in name else f"{name}'"
+    return f"{function}(): argument '{closed}: "
 
 
 class GradientPlan:
@@ -103,7 +125,7 @@ class KnownOperator:
 def handed_over(known: KnownOperator, row: dict[str, Any], value: Any, framework: Literal["jax", "torch"]) -> Any:
     """A tensor argument as that framework's, in place if the framework can have it there: the framework makes the
     call, and the argument is another's. Raises isthmus.Error with the argument's name."""
-    argument = f"{known.function}(): argument {row['name']!r}: "
+    argument = argument_prefix(known.function, row["name"])
     try:
         return from_dlpack(value).to(framework, allow_copy=row["kind"] == "tensor")
     except TensorTypeError as error:

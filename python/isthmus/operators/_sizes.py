@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ._registry import LISTS
+
 _FIRST_CODE = 1 << 40
 _STEP = 1 << 20  # between two codes: a size may be a code and some more, "n+1"
 _NAMED = re.compile(r"([A-Za-z_]\w*)([+-]\d+)?")
@@ -122,7 +124,9 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def _concrete(row: dict[str, Any], value: Any) -> Any:
-    if isinstance(value, tuple):
+    if row["kind"] in LISTS:
+        return [(dtype, tuple(map(int, sizes))) for dtype, sizes in value]
+    if isinstance(value, tuple) and row["kind"] != "integers":
         return value[0], tuple(map(int, value[1]))
     return int(value) if row["kind"] == "integer" else value
 
@@ -132,22 +136,27 @@ def infer(
 ) -> list[tuple[str, tuple[Any, ...]]]:
     """[(dtype, sizes), …] of the results.
 
-    op: the operator. arguments: by input, (dtype, sizes) of a tensor, None, or a scalar. batch: leading dimensions of
-    every tensor beyond its type. An integer may be a symbol too. same(a, b): whether two sizes agree, one of which is
-    not an int. Raises what the call would raise.
+    op: the operator. arguments: by input, (dtype, sizes) of a tensor, a list of them, None, or a scalar. batch:
+    leading dimensions of every tensor beyond its type. An integer may be a symbol too. same(a, b): whether two sizes
+    agree, one of which is not an int. Raises what the call would raise.
     """
     table, codes = op._table, _Codes(same)
     said: list[Any] = []
     formulas: list[tuple[str, Any]] = []
+
+    def of_tensor(row: dict[str, Any], dtype: str, sizes: tuple[Any, ...]) -> tuple[str, tuple[int, ...]]:
+        names = _names(row, len(sizes), table, batch)
+        formulas.extend((name, size) for size, name in zip(sizes, names, strict=True) if _is_formula(name))
+        return dtype, tuple(codes.of(size, name) for size, name in zip(sizes, names, strict=True))
+
     for row, value in zip(table["inputs"], arguments, strict=True):
-        if not isinstance(value, tuple):
+        if row["kind"] in LISTS:
+            said.append([of_tensor(row, *element) for element in value])
+        elif isinstance(value, tuple) and row["kind"] != "integers":
+            said.append(of_tensor(row, *value))
+        else:
             is_symbol = row["kind"] == "integer" and value is not None and not isinstance(value, int)
             said.append(codes.new(value) if is_symbol else value)
-            continue
-        dtype, sizes = value
-        names = _names(row, len(sizes), table, batch)
-        said.append((dtype, tuple(codes.of(size, name) for size, name in zip(sizes, names, strict=True))))
-        formulas += [(name, size) for size, name in zip(sizes, names, strict=True) if _is_formula(name)]
     integers = {row["name"]: v for row, v in zip(table["inputs"], arguments, strict=True) if row["kind"] == "integer"}
     has_formulas = any(
         _is_formula(size) for row in (*table["inputs"], *table["outs"]) for size in row.get("sizes") or ()

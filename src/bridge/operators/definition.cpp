@@ -27,8 +27,9 @@ OperatorDefinition::OperatorDefinition(const OperatorFunctions& functions_, cons
         }
         inputs[input_count++].parameter = i;
         if (facts.is_data() && first_tensor < 0) first_tensor = i;
-        if (facts.kind == ParameterKind::in_out) writes_inputs = true;
-        for (int o = 0; facts.is_tensor() && o < overload_count; ++o)
+        writes_inputs = writes_inputs || facts.is_written();
+        has_lists = has_lists || facts.is_list();
+        for (int o = 0; facts.requirement != nullptr && o < overload_count; ++o)
             packs_inputs = packs_inputs || overloads[o].parameters[i].requirement->converts == Converts::orders;
         has_formulas = has_formulas || (facts.is_tensor() && has_formula(*facts.requirement));
     }
@@ -150,7 +151,12 @@ void check_operator(const OperatorDefinition& op) {
     if (randoms > 1) op.refuse({"it has ", randoms, " arguments of isthmus::Random; expected one"});
     if (op.batch && op.has_bounds)
         op.refuse("leading dimensions do not broadcast if a result says how many rows it has (\"<=n\")");
-    if (op.first_tensor < 0)
+    if (op.batch && op.has_lists) op.refuse("leading dimensions do not broadcast if an argument is a list of tensors");
+    for (int i = 0; i < op.input_count; ++i)
+        if (op.input_facts(i).is_list() && has_formula(*op.input_facts(i).requirement))
+            op.refuse(
+                {"argument '", op.inputs[i].name, "' is a list of tensors with a size by formula; expected names"});
+    if (op.first_tensor < 0 && !op.has_lists)
         op.refuse("it has no tensor argument; expected at least one, since a call belongs to its framework");
 }
 
@@ -195,7 +201,7 @@ int first_difference(const OverloadFacts& device, const OverloadFacts& host) {
         return true;
     };
     for (int i = 0; i < host.count; ++i) {
-        if (!host.parameters[i].is_tensor()) continue;
+        if (host.parameters[i].requirement == nullptr) continue;
         const Requirement &a = *device.parameters[i].requirement, &b = *host.parameters[i].requirement;
         const bool same_dtype = a.accepts == b.accepts && (a.accepts != nullptr || a.dtype == b.dtype);
         if (!same_dtype || a.min_rank != b.min_rank || a.max_rank != b.max_rank || !same_sizes(a, b)) return i;

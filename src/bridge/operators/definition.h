@@ -79,6 +79,7 @@ struct OperatorDefinition {
     bool writes_inputs = false;
     bool has_formulas = false;      ///< some input has a size that is a formula of others
     bool has_bounds = false;        ///< some result says during the call how many rows it has
+    bool has_lists = false;         ///< some input is a list of tensors
     bool packs_inputs = false;      ///< some function takes a row-major copy of an argument of another order
     bool offered_to_torch = false;  ///< torch.ops has it, or cannot have it
     OperatorDefinition* gradient = nullptr;
@@ -107,6 +108,12 @@ struct OperatorDefinition {
     }
     /// Whether the number of rows of a result is known after a call alone.
     bool is_bounded(int out) const noexcept { return has_bounds && has_bound(*parameters()[outs[out]].requirement); }
+    /// Whether some input is a list, of tensors or of integers.
+    bool takes_lists() const noexcept {
+        bool takes = has_lists;
+        for (int i = 0; i < input_count; ++i) takes = takes || input_facts(i).kind == ParameterKind::integers;
+        return takes;
+    }
     bool has_device() const noexcept { return device_overloads != nullptr; }
     /// The name of a parameter, for an error.
     const char* name_of(int parameter) const noexcept;

@@ -27,8 +27,9 @@ PyObject* operators_module() {
 
 namespace {
 
-constexpr const char* parameter_kind_names[] = {"tensor", "in_out", "out",   "number", "integer", "boolean",
-                                                "text",   "stream", "dtype", "sizes",  "random"};
+constexpr const char* parameter_kind_names[] = {"tensor",  "in_out",  "out",     "number",  "integer",
+                                                "boolean", "text",    "stream",  "dtype",   "sizes",
+                                                "random",  "tensors", "in_outs", "integers"};
 
 /// (3, "n", "n+1", "c/(h*w)", None), or None if the sizes are free. `more`: of them there are that many and a 0.
 PyObject* table_sizes(const Requirement& r, int more) {
@@ -84,7 +85,7 @@ PyObject* table_row(const OperatorDefinition& op, const std::string& name, int p
     const ParameterFacts& facts = op.parameters()[parameter];
     const char* kind = parameter_kind_names[static_cast<int>(facts.kind)];
     Ref row(Py_BuildValue("{s:s,s:s,s:O}", "name", name.c_str(), "kind", kind, "optional", as_bool(facts.optional)));
-    if (!row || !facts.is_tensor()) return row.release();
+    if (!row || facts.requirement == nullptr) return row.release();
     const Requirement& r = *facts.requirement;
     const int more = facts.kind == ParameterKind::sizes ? 1 : 0;
     const bool good = put(row.get(), "sizes", table_sizes(r, more)) &&
@@ -118,9 +119,9 @@ PyObject* table_plan(const OperatorDefinition& op) {
 }
 
 /// {"name": …, "inputs": [{"name", "kind", "optional", "sizes", "dtypes", "rank", "contiguous", "packed"[, "default"]},
-/// …], "outs": […], "batch", "cuda", "writes", "plan", "autocast"}: a new reference, or NULL with a Python exception
-/// set. `kind` is "tensor", "in_out", "number", "integer", "boolean", "text", "dtype", "sizes" or "random"; `rank` is
-/// -1 and `sizes` None if they are free.
+/// …], "outs": […], "batch", "cuda", "writes", "lists", "plan", "autocast"}: a new reference, or NULL with a Python
+/// exception set. `kind` is "tensor", "in_out", "number", "integer", "boolean", "text", "dtype", "sizes", "random",
+/// "tensors", "in_outs" or "integers"; `rank` is -1 and `sizes` None if they are free.
 PyObject* operator_table(const OperatorDefinition& op) {
     Ref inputs(PyList_New(0)), outs(PyList_New(0));
     bool good = inputs && outs;
@@ -137,10 +138,11 @@ PyObject* operator_table(const OperatorDefinition& op) {
     const Ref plan(good ? table_plan(op) : nullptr);
     if (!plan) return nullptr;
     const std::string autocast = op.autocast.bits() != 0 ? op.autocast.name() : std::string();
-    return Py_BuildValue("{s:s,s:s,s:s,s:O,s:O,s:O,s:O,s:O,s:O,s:z}", "name", op.name.c_str(), "space",
+    return Py_BuildValue("{s:s,s:s,s:s,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:z}", "name", op.name.c_str(), "space",
                          op.space.c_str(), "function", op.function.c_str(), "batch", as_bool(op.batch), "cuda",
-                         as_bool(op.has_device()), "writes", as_bool(op.writes_inputs), "inputs", inputs.get(), "outs",
-                         outs.get(), "plan", plan.get(), "autocast", autocast.empty() ? nullptr : autocast.c_str());
+                         as_bool(op.has_device()), "writes", as_bool(op.writes_inputs), "lists", as_bool(op.has_lists),
+                         "inputs", inputs.get(), "outs", outs.get(), "plan", plan.get(), "autocast",
+                         autocast.empty() ? nullptr : autocast.c_str());
 }
 
 struct OperatorObject {

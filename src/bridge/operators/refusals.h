@@ -30,6 +30,13 @@ inline ISTHMUS_COLD Error explain_seen(const OperatorDefinition& op) {
                        "(): torch has to see this call (a mode, a tracer, autocast or a subclass of "
                        "torch.Tensor), and that needs the package isthmus, which is not installed"});
 }
+/// A call that has no framework, since its lists of tensors are empty.
+inline ISTHMUS_COLD Error explain_no_tensor(const OperatorDefinition& op) {
+    return make_error(ErrorCode::bad_argument, ErrorKind::value,
+                      {op.function,
+                       "(): found no tensor in its arguments; expected at least one, since a call belongs "
+                       "to its framework"});
+}
 /// Only JAX makes arrays on its devices: the call is made through XLA.
 inline ISTHMUS_COLD Error explain_jax(const OperatorDefinition& op, Device device) {
     return make_error(ErrorCode::bad_device, {op.function, "(): a call with arrays of JAX on ", device,
