@@ -19,6 +19,7 @@
 #include "bridge/operators/jax.cpp"
 #include "bridge/operators/lists.cpp"
 #include "bridge/operators/object.cpp"
+#include "bridge/operators/runs.cpp"
 #include "bridge/operators/sizes.cpp"
 #include "bridge/operators/torch.cpp"
 #include "bridge/operators/ufunc.cpp"

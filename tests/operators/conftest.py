@@ -45,6 +45,12 @@ def lists():
 
 
 @pytest.fixture
+def runs():
+    """Operators whose sizes have runs of dimensions."""
+    return importlib.import_module("isthmus_operators_runs_test_ext")
+
+
+@pytest.fixture
 def gradients():
     """Operators whose gradients say what they take."""
     return importlib.import_module("isthmus_operators_gradients_test_ext")
@@ -76,6 +82,12 @@ def torch_parameters(parameters):
 def torch_lists(lists):
     """The same as torch knows them: torch.ops.lists."""
     return registered_torch().ops.lists
+
+
+@pytest.fixture
+def torch_runs(runs):
+    """The same as torch knows them: torch.ops.runs."""
+    return registered_torch().ops.runs
 
 
 @pytest.fixture

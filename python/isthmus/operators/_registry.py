@@ -24,6 +24,11 @@ def flat(values: Iterable[Any]) -> Iterator[Any]:
             yield value
 
 
+def is_run(size: Any) -> bool:
+    """Whether a size stands for any number of dimensions: "b..."."""
+    return isinstance(size, str) and size.endswith("...")
+
+
 def row_of_element(row: dict[str, Any], place: int) -> dict[str, Any]:
     """The facts of an element of a list of arrays, under the name that errors give it."""
     return {**row, "name": f"{row['name']}', element {place}", "kind": LISTS[row["kind"]]}
@@ -52,7 +57,7 @@ class GradientPlan:
                 (i, d - len(row["sizes"]))
                 for i, row in enumerate(table["inputs"])
                 for d, size in enumerate(row.get("sizes") or ())
-                if size == name
+                if size == name and not any(map(is_run, row["sizes"]))
             )
             for kind, name in self.sources
             if kind == "size"

@@ -236,6 +236,8 @@ ISTHMUS_COLD Error OperatorCall::explain() {
                                             abstract_ ? in_any_order(r) : before_packing(r));
         if (!checked) return checked.error();
     }
+    if (op_.has_runs)
+        if (auto bound = bind_runs(nearest); !bound) return bound.error();
     if (const BrokenFormula broken = first_formula_broken(nearest); broken.parameter >= 0)
         return explain_formula(nearest, broken);
     return make_error(ErrorCode::bad_argument, {op_.function, "(): the arguments do not fit"});

@@ -181,6 +181,7 @@ private:
             if (r.size_count >= 0 && !has_sizes(inner_[p], r.sizes, names_, op_.inputs[i].name.c_str())) return false;
         }
         if (ISTHMUS_UNLIKELY(op_.has_lists) && !lists_fit(overload, packs)) return false;
+        if (ISTHMUS_UNLIKELY(op_.has_runs) && !bind_runs(overload)) return false;
         return ISTHMUS_LIKELY(!op_.has_formulas) || first_formula_broken(overload).parameter < 0;
     }
     /// A size of an input that is not what its formula gives.
@@ -196,6 +197,10 @@ private:
     Error explain_formula(const OverloadFacts& overload, const BrokenFormula& broken) const;
     Result<void> append_sizes(int out, SizesList& shape) const;
     Result<std::int64_t> unbound_size(int out, const SizeSpec& spec, bool required) const;
+    Result<void> bind_runs(const OverloadFacts& overload);
+    void bind_run(int input, const Requirement& r, TextRef name, int count);
+    Result<void> check_runs_of(int input, const Requirement& r);
+    Result<void> append_run(int out, const SizeSpec& spec, bool required, SizesList& shape) const;
     void close_lists();
     bool lists_fit(const OverloadFacts& overload, bool packs) noexcept;
     bool list_takes(int parameter, const Requirement& r) const noexcept;
@@ -241,6 +246,7 @@ private:
     DevicePacker device_packer_ = nullptr;
     void* packer_context_;                         ///< set with the packer
     std::unique_ptr<std::vector<Tensor>> copies_;  ///< of arguments that were not row-major
+    std::vector<Run> runs_;                        ///< of dimensions, once bind_runs() has found them
     std::unique_ptr<ListArgument[]> lists_;        ///< by parameter
     std::int64_t rows_[max_results];               ///< set if some result is bounded
     SizeNames names_;

@@ -12,6 +12,14 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+/// A run of dimensions by its name; in a call, the sizes that it stands for.
+struct Run {
+    TextRef name;
+    const std::int64_t* sizes = nullptr;
+    int ndim = 0;
+    const char* argument = nullptr;  ///< whose sizes these are
+};
+
 /// An input by name, with its default.
 struct OperatorInput {
     std::string name;
@@ -78,6 +86,7 @@ struct OperatorDefinition {
     bool batch = false;     ///< leading dimensions broadcast
     bool writes_inputs = false;
     bool has_formulas = false;      ///< some input has a size that is a formula of others
+    bool has_runs = false;          ///< some input has a run of dimensions under one name
     bool has_bounds = false;        ///< some result says during the call how many rows it has
     bool has_lists = false;         ///< some input is a list of tensors
     bool packs_inputs = false;      ///< some function takes a row-major copy of an argument of another order
@@ -132,6 +141,8 @@ struct OperatorDefinition {
 void finish_operator(OperatorDefinition& op);
 /// Makes functions, or another operator, the gradient of `op`. Throws Error if they do not fit.
 void add_gradient_to(OperatorDefinition& op, const OperatorExtension& extension);
+/// Throws Error if the arguments' types do not tell the runs of dimensions apart.
+void check_runs(const OperatorDefinition& op, const OverloadFacts& overload);
 /// By overload, where each of its results has its dtype from. Throws Error if one has none.
 std::unique_ptr<DTypeSource[]> find_dtype_sources(const OperatorDefinition& op, const OverloadFacts* overloads,
                                                   int count);

@@ -31,12 +31,14 @@ constexpr const char* parameter_kind_names[] = {"tensor",  "in_out",  "out",    
                                                 "boolean", "text",    "stream",  "dtype",   "sizes",
                                                 "random",  "tensors", "in_outs", "integers"};
 
-/// (3, "n", "n+1", "c/(h*w)", None), or None if the sizes are free. `more`: of them there are that many and a 0.
+/// (3, "n", "n+1", "c/(h*w)", "b...", None), or None if the sizes are free. `more`: of them there are that many and a
+/// 0.
 PyObject* table_sizes(const Requirement& r, int more) {
-    if (r.size_count < 0) Py_RETURN_NONE;
-    Ref tuple(PyTuple_New(r.size_count + more));
-    for (int i = 0; tuple && i < more; ++i) PyTuple_SET_ITEM(tuple.get(), r.size_count + i, PyLong_FromLong(0));
-    for (int i = 0; tuple && i < r.size_count; ++i) {
+    if (r.size_count == -1) Py_RETURN_NONE;
+    const int count = spec_count(r);
+    Ref tuple(PyTuple_New(count + more));
+    for (int i = 0; tuple && i < more; ++i) PyTuple_SET_ITEM(tuple.get(), count + i, PyLong_FromLong(0));
+    for (int i = 0; tuple && i < count; ++i) {
         const SizeSpec& spec = r.sizes[i];
         const std::string text = words_of_size(spec);
         PyObject* item = !text.empty()      ? PyUnicode_FromString(text.c_str())

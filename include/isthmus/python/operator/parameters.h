@@ -256,7 +256,7 @@ struct OperatorParameter {
 };
 
 constexpr bool has_known_sizes(const Requirement& r) {
-    for (int i = 0; i < r.size_count; ++i)
+    for (int i = 0; i < spec_count(r); ++i)
         if (r.sizes[i].size == dyn && r.sizes[i].name.empty() && r.sizes[i].more == 0) return false;
     return true;
 }
