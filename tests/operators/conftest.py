@@ -51,6 +51,12 @@ def runs():
 
 
 @pytest.fixture
+def jvp():
+    """Operators with Jacobian-vector products."""
+    return importlib.import_module("isthmus_operators_jvp_test_ext")
+
+
+@pytest.fixture
 def gradients():
     """Operators whose gradients say what they take."""
     return importlib.import_module("isthmus_operators_gradients_test_ext")
@@ -88,6 +94,12 @@ def torch_lists(lists):
 def torch_runs(runs):
     """The same as torch knows them: torch.ops.runs."""
     return registered_torch().ops.runs
+
+
+@pytest.fixture
+def torch_jvp(jvp):
+    """The same as torch knows them: torch.ops.jvp."""
+    return registered_torch().ops.jvp
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import numpy as np
 from .._isthmus import TensorTypeError, TensorValueError
 from . import _random
 from ._jax_grad import Differentiated
+from ._jax_tangent import ForwardDifferentiated
 from ._registry import ARRAYS, LISTS, KnownOperator, Registry, argument_prefix, flat, handed_over, row_of_element
 from ._sizes import infer, is_bounded, names_of
 
@@ -57,6 +58,7 @@ class JaxOperator(KnownOperator):
             jax.ffi.register_ffi_target(self.name, op._xla_cuda_target, platform="CUDA")
         gradient = op._gradient
         self._gradient = JaxOperator(gradient) if gradient is not None else None
+        self.jvp: Any = JaxOperator(op._jvp) if self.tangents is not None else None
         self.widened = [_widened(row) for row in self.inputs]
         self.is_wide = any(self.widened) or any(_WIDE.intersection(row["dtypes"]) for row in self.outs)
 
@@ -93,7 +95,7 @@ class JaxOperator(KnownOperator):
         values = [self.array(row, value) for row, value in zip(self.inputs, values, strict=True)]
         static = [self.static(row, value) for row, value in zip(self.inputs, values, strict=True)]
         said = [value if fixed is None else fixed[0] for fixed, value in zip(static, values, strict=True)]
-        if self.plan is None:
+        if self.plan is None or self.jvp is not None:
             self.check(said)
         places = [i for i, fixed in enumerate(static) if fixed is None]
 
@@ -101,6 +103,9 @@ class JaxOperator(KnownOperator):
             return tuple(self.ffi_call(self.filled(said, places, operands), places))
 
         operands = [jax.tree.map(jnp.asarray, values[i]) for i in places]
+        if self.jvp is not None:
+            made: Sequence[Any] = ForwardDifferentiated(self, said, places, run)(operands)
+            return made
         return Differentiated(self, said, places, run)(operands) if self.plan is not None else run(*operands)
 
     def array(self, row: dict[str, Any], value: Any) -> Any:

@@ -111,6 +111,11 @@ class _Known:
         return cls(value)
 
 
+def known_needed(needed: int) -> _Known:
+    """Which gradients are needed, as a residual of Differentiated has it."""
+    return _Known(needed)
+
+
 def _summed(gradient: Any, shape: Sequence[Any]) -> Any:
     """Over the dimensions that were broadcast."""
     extra = gradient.ndim - len(shape)

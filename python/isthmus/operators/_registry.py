@@ -81,6 +81,8 @@ class KnownOperator:
         self.identity: int = op._identity
         self.inputs, self.outs = self.table["inputs"], self.table["outs"]
         self.plan = self.gradient_plan()
+        # Of a Jacobian-vector product: the inputs whose tangents it takes, and the results of its own.
+        self.tangents: Any = self.table.get("tangents")
 
     def gradient_plan(self) -> GradientPlan | None:
         if "plan" not in self.table:  # a module of an older version

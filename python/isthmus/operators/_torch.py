@@ -75,6 +75,9 @@ class TorchOperator(KnownOperator):
         if gradient is not None:
             self._gradient = TorchOperator(gradient)
             self._gradient.define()
+        self.jvp: TorchOperator | None = TorchOperator(self.op._jvp) if self.tangents is not None else None
+        if self.jvp is not None:
+            self.jvp.define()
         self.register_rules(self.overload, lambda arguments: (0, arguments))
         if self.batched is not None:
             self.register_rules(self.batched, lambda arguments: (arguments[0], arguments[1:]))
@@ -162,7 +165,7 @@ class TorchOperator(KnownOperator):
 
         def run(*args: Any) -> Any:
             with torch.no_grad():
-                return kernel(*(each(torch.Tensor.detach, a) for a in args))
+                return kernel(*(_torch_autograd.each(torch.Tensor.detach, a) for a in args))
 
         def run_batched(batch: int, *args: Any) -> Any:
             tensors = [a for a in args if isinstance(a, torch.Tensor)]
@@ -189,7 +192,7 @@ class TorchOperator(KnownOperator):
         arguments = self.complete(arguments)
         first = next((a for a in flat(arguments) if isinstance(a, torch.Tensor)), torch.empty(0))
         self.check_sizes(arguments)
-        said = [each(_described, a, _plain) for a in arguments]
+        said = [_torch_autograd.each(_described, a, _plain) for a in arguments]
         results = tuple(
             first.new_empty(self.sizes_of(row, sizes), dtype=getattr(torch, dtype))
             for row, (dtype, sizes) in zip(self.outs, infer(self.op, said, batch or -1, _same), strict=True)
@@ -310,7 +313,7 @@ class TorchOperator(KnownOperator):
         """The operator, or its batched form, with the order of elements that its types ask for; the results as a
         tuple."""
         ready = [
-            each(torch.Tensor.contiguous, a) if row.get("contiguous") else a
+            _torch_autograd.each(torch.Tensor.contiguous, a) if row.get("contiguous") else a
             for row, a in zip(self.inputs, arguments, strict=True)
         ]
         result = self.batched(batch, *ready) if self.batched is not None and batch > 0 else self.overload(*ready)
@@ -353,15 +356,6 @@ def _spelled(argument: str, value: Any) -> str | None:
     except RuntimeError:
         return None
     return f"{argument}={text}" if parsed.default_value == value else None
-
-
-def each(change: Callable[[torch.Tensor], Any], argument: Any, otherwise: Callable[[Any], Any] = lambda a: a) -> Any:
-    """A tensor changed, or each of a list; `otherwise` for everything else."""
-    if isinstance(argument, torch.Tensor):
-        return change(argument)
-    if isinstance(argument, (list, tuple)) and all(isinstance(a, torch.Tensor) for a in argument):
-        return [change(a) for a in argument]
-    return otherwise(argument)
 
 
 def _described(tensor: torch.Tensor) -> tuple[str, Sequence[Any]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.autograd import forward_ad
 
 from ._registry import LISTS, GradientPlan, argument_prefix, flat, row_of_element
 
@@ -29,11 +30,21 @@ def register_gradient(known: TorchOperator, overload: Any, split: Split) -> None
         kept = _kept(known.plan, arguments, outs)
         ctx.lengths = [len(tensors) if isinstance(tensors, list) else None for tensors in kept]
         ctx.save_for_backward(*flat(kept))
+        if known.jvp is not None:
+            ctx.set_materialize_grads(False)  # a tangent that is not there is zero
+        if known.jvp is not None and forward_ad._current_level >= 0:
+            ctx.primals = [each(_primal, a) for a in arguments]
 
     def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
         return (*[None] * ctx.offset, *_backward(known, ctx, gradients))
 
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        made = _product(known, ctx, tangents[ctx.offset :])
+        return made if len(made) > 1 else made[0]
+
     members: dict[str, Callable[..., Any]] = {"forward": forward, "setup_context": setup, "backward": backward}
+    if known.jvp is not None:
+        members["jvp"] = jvp
 
     def function_of(base: type) -> Any:
         return type(known.function, (base,), {key: staticmethod(f) for key, f in members.items()})
@@ -45,11 +56,13 @@ def register_gradient(known: TorchOperator, overload: Any, split: Split) -> None
     def record(keyset: Any, *args: Any) -> Any:
         _batch, arguments = split(args)
         args = (*args[: len(args) - len(arguments)], *known.complete(arguments))
-        _refuse_tangents(known, arguments)
+        has_tangent = known.jvp is not None and _has_tangent(arguments)
+        if known.jvp is None:
+            _refuse_tangents(known, arguments)
         if known.has_lists and torch.is_grad_enabled():
             _refuse_lists(known, arguments)
         watched = any(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments)
-        if not watched or not torch.is_grad_enabled():
+        if not has_tangent and (not watched or not torch.is_grad_enabled()):
             return overload.redispatch(keyset & torch._C._after_autograd_keyset, *args)
         if not torch._C._are_functorch_transforms_active():
             return function.apply(keyset, *args)
@@ -89,16 +102,48 @@ def register_writes(known: TorchOperator, overload: Any, split: Split) -> None:
     known.library.impl(name, move_version, "ADInplaceOrView", with_keyset=True)
 
 
+def each(change: Callable[[torch.Tensor], Any], argument: Any, otherwise: Callable[[Any], Any] = lambda a: a) -> Any:
+    """A tensor changed, or each of a list; `otherwise` for everything else."""
+    if isinstance(argument, torch.Tensor):
+        return change(argument)
+    if isinstance(argument, (list, tuple)) and all(isinstance(a, torch.Tensor) for a in argument):
+        return [change(a) for a in argument]
+    return otherwise(argument)
+
+
+def _primal(tensor: torch.Tensor) -> torch.Tensor:
+    primal: torch.Tensor = forward_ad.unpack_dual(tensor).primal
+    return primal
+
+
+def _has_tangent(arguments: Sequence[Any]) -> bool:
+    return forward_ad._current_level >= 0 and any(
+        isinstance(a, torch.Tensor) and forward_ad.unpack_dual(a).tangent is not None for a in arguments
+    )
+
+
+def _product(known: TorchOperator, ctx: Any, tangents: Sequence[Any]) -> tuple[Any, ...]:
+    """By result, its tangent or None. tangents: by input, None if it has none."""
+    assert known.jvp is not None
+    of, gives = known.tangents
+    taken: list[Any] = []
+    for row, place in zip(known.jvp.inputs, of, strict=False):
+        primal, tangent = ctx.primals[place], tangents[place]
+        is_zero = tangent is None and primal is not None and not row["optional"]
+        taken.append(torch.zeros_like(primal) if is_zero else tangent)
+    made = iter(known.jvp.run(ctx.batch, [*taken, *ctx.primals]))
+    return tuple(next(made) if i in gives else None for i in range(len(ctx.outs)))
+
+
 def _refuse_tangents(known: TorchOperator, arguments: Sequence[Any]) -> None:
     """Forward mode: the result would silently have lost its tangent."""
-    forward_ad = torch.autograd.forward_ad
     if forward_ad._current_level < 0:
         return
     for name, a in _tensors(known, arguments):
         if forward_ad.unpack_dual(a).tangent is not None:
             raise NotImplementedError(
-                f"{argument_prefix(known.function, name)}it has a tangent, and operators have no forward "
-                "mode; hand over torch.autograd.forward_ad.unpack_dual(x).primal"
+                f"{argument_prefix(known.function, name)}it has a tangent, and this operator has no "
+                "forward mode (.jvp<t>()); hand over torch.autograd.forward_ad.unpack_dual(x).primal"
             )
 
 

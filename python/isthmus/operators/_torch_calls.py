@@ -9,6 +9,7 @@ import torch
 
 from ._registry import LISTS, flat, handed_over, row_of_element
 from ._torch import TorchOperator, register
+from ._torch_autograd import _has_tangent
 
 # What stands for a value while torch traces.
 _SYMBOLS = (torch.fx.Proxy, torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -32,6 +33,8 @@ def must_see(op: Any, arguments: Mapping[str, Any]) -> bool:
 def _acts(op: Any, tensor: torch.Tensor) -> bool:
     """Whether the dispatcher has more to do with a tensor than to find the kernel of its device."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        return True
+    if register(op).jvp is not None and _has_tangent([tensor]):
         return True
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor) or (tensor.requires_grad and torch.is_grad_enabled()):
         return True

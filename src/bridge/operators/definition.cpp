@@ -291,6 +291,10 @@ void OperatorRegistration::extend(const OperatorExtension& more) {
             op_->set_autocast(more.dtype);
             return true;
         }
+        if (more.kind == OperatorExtension::Kind::jvp) {
+            add_jvp_to(*op_, *more.functions);
+            return true;
+        }
         OperatorDefinition* op = op_;  // a second gradient() is that of the first one
         while (op->gradient != nullptr) op = op->gradient;
         add_gradient_to(*op, more);

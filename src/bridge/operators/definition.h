@@ -97,8 +97,10 @@ struct OperatorDefinition {
     std::string gradient_of_names[max_parameters];  ///< the same by name
     std::vector<HiddenInput> hidden;                ///< of a gradient
     std::vector<ExtendedOverloads> extended;
-    int needed_parameter = -1;  ///< of a gradient: which of its results are needed, a bit for each
-    DType autocast{};           ///< the dtype that torch's autocast gives its arguments; of 0 bits if none was named
+    OperatorDefinition* jvp = nullptr;       ///< the Jacobian-vector product
+    std::vector<int> tangents_of, tangents;  ///< by it: the inputs and the results that have tangents
+    int needed_parameter = -1;               ///< of a gradient: which of its results are needed, a bit for each
+    DType autocast{};  ///< the dtype that torch's autocast gives its arguments; of 0 bits if none was named
 
     /// Sorts the parameters into inputs and results; `suffix` is appended to the name. Throws Error.
     explicit OperatorDefinition(const OperatorFunctions& functions, const char* suffix = "");
@@ -143,6 +145,8 @@ void finish_operator(OperatorDefinition& op);
 void add_gradient_to(OperatorDefinition& op, const OperatorExtension& extension);
 /// Throws Error if the arguments' types do not tell the runs of dimensions apart.
 void check_runs(const OperatorDefinition& op, const OverloadFacts& overload);
+/// Makes functions the Jacobian-vector product of `op`. Throws Error if they do not fit.
+void add_jvp_to(OperatorDefinition& op, const OperatorFunctions& functions);
 /// By overload, where each of its results has its dtype from. Throws Error if one has none.
 std::unique_ptr<DTypeSource[]> find_dtype_sources(const OperatorDefinition& op, const OverloadFacts* overloads,
                                                   int count);

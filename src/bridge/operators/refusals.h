@@ -19,7 +19,7 @@ inline ISTHMUS_COLD Error explain_tracked(const OperatorDefinition& op, const ch
         why = "it requires grad, and this operator has no gradient; register it with .gradient<g>()";
         otherwise = ", call it under torch.no_grad(), or hand over x.detach()";
     } else if (loaded_module("isthmus.operators")) {
-        why = "it has a tangent, and operators have no forward mode; hand over ";
+        why = "it has a tangent, and this operator has no forward mode (.jvp<t>()); hand over ";
         otherwise = "torch.autograd.forward_ad.unpack_dual(x).primal";
     }
     return make_error(ErrorCode::requires_grad, {call_prefix(op.function.c_str(), name), why, otherwise});

@@ -131,11 +131,11 @@ struct OperatorOf {
         name.text, OverloadSet<f...>::facts, OverloadSet<f...>::count, torch, xla<false>, xla<true>, &definition};
 };
 
-/// More of an operator than its functions: a gradient, or a dtype for autocast.
+/// More of an operator than its functions: a gradient, a dtype for autocast, or a Jacobian-vector product.
 struct OperatorExtension {
-    enum class Kind : std::uint8_t { gradient, autocast };
+    enum class Kind : std::uint8_t { gradient, autocast, jvp };
     Kind kind = Kind::gradient;
-    const OperatorFunctions* functions = nullptr;  ///< of the gradient
+    const OperatorFunctions* functions = nullptr;  ///< of the gradient or the product
     const char* named = nullptr;                   ///< of the gradient: another operator in place of functions
     GradientOptions options = {};
     DType dtype = {};  ///< of autocast
