@@ -62,6 +62,17 @@ public:
         return *this;
     }
 
+    /// Forward mode: `t(tangents of the floating-point tensor inputs…, inputs…, Outs…)` has one Out for each
+    /// floating-point result, in their order. A std::optional tangent is absent if it is zero; that of an optional
+    /// input is optional. Of an overload set it is one too. Throws Error (bare API: sets the Python exception) if it
+    /// does not fit.
+    template <auto... t>
+    RegisteredOperator& jvp() {
+        this->extend(
+            {.kind = detail::OperatorExtension::Kind::jvp, .functions = &detail::OperatorOf<name, t...>::functions});
+        return *this;
+    }
+
     /// Under torch.autocast the floating-point arguments have this dtype, as those of torch's own operations that need
     /// it (float32), or gain by it (float16, bfloat16).
     RegisteredOperator& autocast(DType dtype) {

@@ -72,7 +72,8 @@ extern template class TensorSlot<Tensor>;
 template <class V>
 struct ArgumentLoader<Owned<V>> {
     using Value = Owned<V>;
-    static_assert(!has_formula(V::requirement), "isthmus: a formula in sizes<> is for the parameters of operators");
+    static_assert(!is_for_operators(V::requirement),
+                  "isthmus: a formula or a run in sizes<> is for the parameters of operators");
     TensorSlot<Tensor> slot;
 
     Loaded try_load(PyObject* object, Value& value, bool last) noexcept {

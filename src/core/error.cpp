@@ -44,7 +44,7 @@ ISTHMUS_NOINLINE void drop_error_state(ErrorState* state) noexcept {
     std::free(state);
 }
 
-static ISTHMUS_COLD void append_argument(TextBuffer& out, const void* name, Piece::Number) noexcept {
+static ISTHMUS_COLD void append_argument(TextBuffer& out, const void* name, Piece::Number ends) noexcept {
     std::string_view text = name != nullptr ? static_cast<const char*>(name) : "";
     if (text.empty()) return;
     const std::size_t element = text.find(element_mark);
@@ -53,9 +53,10 @@ static ISTHMUS_COLD void append_argument(TextBuffer& out, const void* name, Piec
         out += "'";
     else
         out += text.substr(element == 0 ? std::string_view("', ").size() : element);
-    out += ": ";
+    if (ends != 0) out += ": ";
 }
-Piece of_argument(const char* argument) noexcept { return {append_argument, argument, 0}; }
+Piece named_argument(const char* argument) noexcept { return {append_argument, argument, 0}; }
+Piece of_argument(const char* argument) noexcept { return {append_argument, argument, 1}; }
 std::string argument_prefix(const char* argument) { return concat({of_argument(argument)}); }
 Error make_error(ErrorCode code, Message text) noexcept { return make_error(code, Error::kind_of(code), text); }
 Error make_error(ErrorCode code, ErrorKind kind, Message text) noexcept {

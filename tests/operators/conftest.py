@@ -39,6 +39,24 @@ def parameters():
 
 
 @pytest.fixture
+def lists():
+    """Operators whose arguments are lists."""
+    return importlib.import_module("isthmus_operators_lists_test_ext")
+
+
+@pytest.fixture
+def runs():
+    """Operators whose sizes have runs of dimensions."""
+    return importlib.import_module("isthmus_operators_runs_test_ext")
+
+
+@pytest.fixture
+def jvp():
+    """Operators with Jacobian-vector products."""
+    return importlib.import_module("isthmus_operators_jvp_test_ext")
+
+
+@pytest.fixture
 def gradients():
     """Operators whose gradients say what they take."""
     return importlib.import_module("isthmus_operators_gradients_test_ext")
@@ -64,6 +82,24 @@ def torch_kinds(kinds):
 def torch_parameters(parameters):
     """The same as torch knows them: torch.ops.parameters."""
     return registered_torch().ops.parameters
+
+
+@pytest.fixture
+def torch_lists(lists):
+    """The same as torch knows them: torch.ops.lists."""
+    return registered_torch().ops.lists
+
+
+@pytest.fixture
+def torch_runs(runs):
+    """The same as torch knows them: torch.ops.runs."""
+    return registered_torch().ops.runs
+
+
+@pytest.fixture
+def torch_jvp(jvp):
+    """The same as torch knows them: torch.ops.jvp."""
+    return registered_torch().ops.jvp
 
 
 @pytest.fixture

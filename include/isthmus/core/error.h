@@ -178,6 +178,8 @@ inline constexpr std::string_view element_mark = "', element ";
 std::string argument_prefix(const char* argument);
 /// The same as a piece of a message; the name must live as long.
 Piece of_argument(const char* argument) noexcept;
+/// The same without the colon.
+Piece named_argument(const char* argument) noexcept;
 
 /// Error::prefixed() with a text of pieces.
 ISTHMUS_COLD inline Error prefixed(const Error& error, Message prefix) noexcept { return error.prefixed_by(prefix); }

@@ -269,7 +269,8 @@ struct ArgumentLoader {
 template <class T, int N, class... C>
 struct ArgumentLoader<View<T, N, C...>> {
     using Value = View<T, N, C...>;
-    static_assert(!has_formula(Value::requirement), "isthmus: a formula in sizes<> is for the parameters of operators");
+    static_assert(!is_for_operators(Value::requirement),
+                  "isthmus: a formula or a run in sizes<> is for the parameters of operators");
     BorrowSlot slot;
 
     Loaded try_load(PyObject* object, Value& value, bool last) noexcept {

@@ -5,23 +5,25 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.custom_derivatives import SymbolicZero
 
 from .._isthmus import TensorTypeError, TensorValueError
 from . import _random
-from ._registry import ARRAYS, KnownOperator, Registry, handed_over
+from ._jax_grad import Differentiated
+from ._jax_tangent import ForwardDifferentiated
+from ._registry import ARRAYS, LISTS, KnownOperator, Registry, argument_prefix, flat, handed_over, row_of_element
 from ._sizes import infer, is_bounded, names_of
 
 
 def must_see(op: Any, arguments: Mapping[str, Any]) -> bool:
     """Whether an argument is traced, or is on a device for which the operator has a function: XLA makes the results
     there. Or the operator has 64-bit integers, which JAX does not have by default."""
-    arrays = [value for value in arguments.values() if isinstance(value, jax.Array)]
+    arrays = [value for value in flat(arguments.values()) if isinstance(value, jax.Array)]
     if any(isinstance(value, jax.core.Tracer) for value in arrays):
         return True
     if arrays and op._table["writes"]:  # arrays are immutable: what is written is a result
@@ -56,16 +58,20 @@ class JaxOperator(KnownOperator):
             jax.ffi.register_ffi_target(self.name, op._xla_cuda_target, platform="CUDA")
         gradient = op._gradient
         self._gradient = JaxOperator(gradient) if gradient is not None else None
+        self.jvp: Any = JaxOperator(op._jvp) if self.tangents is not None else None
         self.widened = [_widened(row) for row in self.inputs]
         self.is_wide = any(self.widened) or any(_WIDE.intersection(row["dtypes"]) for row in self.outs)
 
     def call_by_numpy(self, values: Sequence[Any]) -> Any:
         """A plain call whose results have as many rows as it says, which XLA could only pad."""
         given = [
-            self.widen(row, np.asarray(value)) if isinstance(value, jax.Array) else value
+            [self.of_numpy(row, element) for element in value] if row["kind"] in LISTS else self.of_numpy(row, value)
             for row, value in zip(self.inputs, values, strict=True)
         ]
         return jax.tree.map(jnp.asarray, self.op.eager(*given))
+
+    def of_numpy(self, row: dict[str, Any], value: Any) -> Any:
+        return self.widen(row, np.asarray(value)) if isinstance(value, jax.Array) else value
 
     @property
     def gradient(self) -> JaxOperator:
@@ -89,21 +95,28 @@ class JaxOperator(KnownOperator):
         values = [self.array(row, value) for row, value in zip(self.inputs, values, strict=True)]
         static = [self.static(row, value) for row, value in zip(self.inputs, values, strict=True)]
         said = [value if fixed is None else fixed[0] for fixed, value in zip(static, values, strict=True)]
-        if self.plan is None:
+        if self.plan is None or self.jvp is not None:
             self.check(said)
         places = [i for i, fixed in enumerate(static) if fixed is None]
 
         def run(*operands: Any) -> tuple[Any, ...]:
             return tuple(self.ffi_call(self.filled(said, places, operands), places))
 
-        operands = [jnp.asarray(values[i]) for i in places]
+        operands = [jax.tree.map(jnp.asarray, values[i]) for i in places]
+        if self.jvp is not None:
+            made: Sequence[Any] = ForwardDifferentiated(self, said, places, run)(operands)
+            return made
         return Differentiated(self, said, places, run)(operands) if self.plan is not None else run(*operands)
 
     def array(self, row: dict[str, Any], value: Any) -> Any:
         """A tensor of another framework as an array of JAX, in place. Raises isthmus.Error with the argument's name."""
+        if row["kind"] in LISTS:
+            if not isinstance(value, (list, tuple)):
+                raise self.wrong_type(row, "a list or tuple of tensors", value)
+            return tuple(self.array(row_of_element(row, k), element) for k, element in enumerate(value))
         if row["kind"] == "in_out" and value is not None and not isinstance(value, jax.Array):
             raise TensorValueError(
-                f"{self.function}(): argument {row['name']!r}: JAX makes this call, and what it writes is a new array; "
+                f"{argument_prefix(self.function, row['name'])}JAX makes this call, and what it writes is a new array; "
                 f"expected a jax.Array, got {type(value).__name__}"
             )
         if row["kind"] == "random":
@@ -124,8 +137,10 @@ class JaxOperator(KnownOperator):
         kind = row["kind"]
         if value is None and row["optional"]:
             return (None,)
-        if kind in ARRAYS:
+        if kind in ARRAYS or kind in LISTS:
             return None
+        if kind == "integers":
+            return (self.integers(row, value),)
         if kind == "dtype":
             return (self.named_dtype(row, value),)
         if kind != "text" and isinstance(value, jax.core.Tracer):
@@ -133,9 +148,7 @@ class JaxOperator(KnownOperator):
             return None
 
         def refuse(wanted: str) -> TypeError:
-            return TypeError(
-                f"{self.function}(): argument {row['name']!r}: expected {wanted}, got {type(value).__name__}"
-            )
+            return self.wrong_type(row, wanted, value)
 
         if kind == "text":
             if not isinstance(value, str):
@@ -154,6 +167,23 @@ class JaxOperator(KnownOperator):
         except TypeError:
             raise refuse("a number" if kind == "number" else "an integer") from None
 
+    def wrong_type(self, row: dict[str, Any], wanted: str, value: Any) -> TypeError:
+        found = type(value).__name__
+        return TypeError(f"{argument_prefix(self.function, row['name'])}expected {wanted}, got {found}")
+
+    def integers(self, row: dict[str, Any], value: Any) -> tuple[int, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise self.wrong_type(row, "a list or tuple of integers", value)
+        for k, element in enumerate(value):
+            if isinstance(element, jax.core.Tracer) or jax.export.is_symbolic_dim(element):
+                raise TypeError(
+                    f"{self.function}(): argument {row['name']!r}, element {k}: found a traced value; expected an "
+                    "integer that is known while JAX traces (static_argnames of jax.jit)"
+                )
+            if not hasattr(element, "__index__"):
+                raise self.wrong_type({"name": f"{row['name']}', element {k}"}, "an integer", element)
+        return tuple(map(operator.index, value))
+
     def check_traced_scalar(self, row: dict[str, Any], value: Any) -> None:
         wanted, dtypes = _TRACED[row["kind"]]
         dtype = _dtype_name(value.dtype)
@@ -166,8 +196,11 @@ class JaxOperator(KnownOperator):
 
     def check(self, values: Sequence[Any]) -> list[tuple[str, tuple[Any, ...]]]:
         """The results' dtypes and sizes. Raises what an eager call would raise."""
-        said = []
+        said: list[Any] = []
         for row, value in zip(self.inputs, values, strict=True):
+            if row["kind"] in LISTS:
+                said.append([(self.dtype_name(row, element), tuple(element.shape)) for element in value])
+                continue
             is_array = row["kind"] in ARRAYS and hasattr(value, "shape") and hasattr(value, "dtype")
             if row["kind"] == "integer" and isinstance(value, jax.core.Tracer):
                 self.refuse_traced_size(row["name"])
@@ -200,42 +233,63 @@ class JaxOperator(KnownOperator):
             if self.table["batch"]
             else 0
         )
-        operands = [
-            values[i].reshape((1,) * (lead - values[i].ndim + ranks[i]) + values[i].shape) if lead else values[i]
-            for i in places
-        ]
+        for i in places if lead else ():
+            values[i] = values[i].reshape((1,) * (lead - values[i].ndim + ranks[i]) + values[i].shape)
+        operands = list(flat(values[i] for i in places))
+        owners = [i for i in places for _ in flat([values[i]])]  # by operand, its input
         attributes: dict[str, Any] = {"how": "".join(self.letter(i, places, v) for i, v in enumerate(values))}
         for i, (row, value) in enumerate(zip(self.inputs, values, strict=True)):
-            if i not in places and row["kind"] not in ARRAYS and value is not None:
+            if row["kind"] in LISTS:
+                attributes[f"p{i}"] = np.int64(len(value))
+            elif i not in places and row["kind"] not in ARRAYS and value is not None:
                 attributes[f"p{i}"] = _ATTRIBUTES[row["kind"]](value)
         if operands:
             attributes["rank"] = np.int64(operands[0].ndim - lead)
         if not self.is_wide or jax.config.jax_enable_x64:
-            return list(self.target(results, operands, places)(*operands, **attributes))
+            return self.grouped(self.target(results, operands, owners)(*operands, **attributes), values)
         with _enable_x64(True):
-            wide = [self.widen(self.inputs[i], operand) for i, operand in zip(places, operands, strict=True)]
-            returned = self.target(results, wide, places)(*wide, **attributes)
-            return [r.astype(_CANONICAL.get(_dtype_name(r.dtype), r.dtype)) for r in returned]
+            wide = [self.widen(self.inputs[i], operand) for i, operand in zip(owners, operands, strict=True)]
+            returned = self.target(results, wide, owners)(*wide, **attributes)
+            narrow = [r.astype(_CANONICAL.get(_dtype_name(r.dtype), r.dtype)) for r in returned]
+            return self.grouped(narrow, values)
 
-    def target(self, results: Sequence[Any], operands: Sequence[Any], places: Sequence[int]) -> Callable[..., Any]:
+    def grouped(self, returned: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+        """The results, with the elements of a list that was written as a tuple."""
+        rest = iter(returned)
+        grouped = [next(rest) for _ in self.outs]
+        for row, value in zip(self.inputs, values, strict=True):
+            if row["kind"] == "in_outs":
+                grouped.append(tuple(next(rest) for _ in value))
+            elif row["kind"] == "in_out" and value is not None:
+                grouped.append(next(rest))
+        return grouped
+
+    def target(self, results: Sequence[Any], operands: Sequence[Any], owners: Sequence[int]) -> Callable[..., Any]:
         """XLA's target. An operand that is written is a result in the same memory, behind the others."""
         shapes = [jax.ShapeDtypeStruct(tuple(sizes), _dtype(dtype)) for dtype, sizes in results]
-        written = [k for k, i in enumerate(places) if self.inputs[i]["kind"] == "in_out"]
+        written = [k for k, i in enumerate(owners) if self.inputs[i]["kind"] in ("in_out", "in_outs")]
         aliases = {k: len(shapes) + j for j, k in enumerate(written)}
         shapes += [jax.ShapeDtypeStruct(operands[k].shape, operands[k].dtype) for k in written]
         return jax.ffi.ffi_call(  # type: ignore[no-any-return, unused-ignore]
             self.name,
             shapes,
-            vmap_method="broadcast_all" if written else "expand_dims",
+            vmap_method=self.vmap_method(bool(written)),
             has_side_effect=not shapes,
             input_output_aliases=aliases,
         )
+
+    def vmap_method(self, writes: bool) -> str:
+        if self.table.get("lists"):
+            return "sequential"
+        return "broadcast_all" if writes else "expand_dims"
 
     def widen(self, row: dict[str, Any], operand: Any) -> Any:
         name = _dtype_name(operand.dtype)
         return operand.astype(_WIDER[name]) if name in _widened(row) else operand
 
     def letter(self, place: int, places: Sequence[int], value: Any) -> str:
+        if self.inputs[place]["kind"] in LISTS:
+            return "l"
         if place in places:
             return "t" if self.inputs[place]["kind"] in ARRAYS else "s"
         return "n" if value is None else "a"
@@ -257,105 +311,17 @@ def random_operand(op: Any, name: str, value: Any) -> Any:
     raise TensorTypeError(f"{_random.prefix(op, name)}expected a key of JAX, got {found}")
 
 
-class Differentiated:
-    """One call of an operator that has a gradient, as a function of its operands that JAX can differentiate."""
-
-    def __init__(
-        self, known: JaxOperator, said: Sequence[Any], places: Sequence[int], run: Callable[..., tuple[Any, ...]]
-    ) -> None:
-        assert known.plan is not None
-        self.known, self.plan, self.said, self.places = known, known.plan, said, places
-        self.results = known.check(said)
-        self.function = jax.custom_vjp(run)
-        self.function.defvjp(self.forward, self.backward, symbolic_zeros=True)
-
-    def __call__(self, operands: Sequence[Any]) -> Any:
-        return self.function(*operands)
-
-    def forward(self, *primals: Any) -> Any:
-        inputs = self.known.inputs
-        for place, operand in zip(self.places, primals, strict=True):
-            if operand.perturbed and inputs[place]["kind"] == "number":
-                self.refuse(inputs[place]["name"])
-        operands = tuple(operand.value for operand in primals)
-        results = self.function(*operands)
-        values = self.known.filled(self.said, self.places, operands)
-        kept = [self.kept(kind, place, values, results) for kind, place in self.plan.sources]
-        perturbed = {place for place, operand in zip(self.places, primals, strict=True) if operand.perturbed}
-        return results, (kept, _Known(self.plan.needed(perturbed.__contains__)))
-
-    def refuse(self, name: str) -> None:
-        raise NotImplementedError(
-            f"{self.known.function}(): argument {name!r}: it is differentiated, and an operator has gradients of its "
-            f"tensors alone; expected jax.lax.stop_gradient({name}), or a tensor argument"
-        )
-
-    def kept(self, kind: str, place: Any, values: Sequence[Any], results: Sequence[Any]) -> Any:
-        """What the backward pass has of one input of the gradient: an array, or None."""
-        if kind == "result":
-            return results[place]
-        if kind == "input" and place in self.places:
-            return values[place]
-        if kind == "sizes" and values[place] is not None:
-            return jnp.zeros((*values[place].shape, 0), values[place].dtype)
-        return None
-
-    def backward(self, residual: Any, gradients: Sequence[Any]) -> tuple[Any, ...]:
-        """By operand, its gradient, or None."""
-        kept, needed = residual
-        taken = [
-            self.taken(kind, place, array, gradients, needed.value)
-            for (kind, place), array in zip(self.plan.sources, kept, strict=True)
-        ]
-        by_input: list[Any] = [None] * len(self.known.inputs)
-        for bit, (place, result) in enumerate(zip(self.plan.of, self.known.gradient.bind(taken), strict=True)):
-            if self.said[place] is not None and needed.value >> bit & 1:
-                by_input[place] = _summed(_conjugated(result), self.said[place].shape)
-        return tuple(by_input[i] for i in self.places)
-
-    def taken(self, kind: str, place: Any, kept: Any, gradients: Sequence[Any], needed: int) -> Any:
-        """One input of the gradient."""
-        if kind == "grad":
-            gradient, (dtype, _) = gradients[place], self.results[place]
-            if isinstance(gradient, SymbolicZero) or gradient.dtype == jax.dtypes.float0:
-                # An integer result has none, and its place is filled.
-                return jnp.zeros(gradient.shape, jax.dtypes.canonicalize_dtype(dtype))
-            return _conjugated(gradient)
-        if kind == "needed":
-            return needed
-        if kind == "size":
-            argument, dimension = self.plan.places[place]
-            return self.said[argument].shape[dimension]
-        return self.said[place] if kind == "input" and kept is None else kept
-
-
-@jax.tree_util.register_pytree_node_class
-class _Known:
-    """A value that is known while JAX traces, among the arrays of a residual."""
-
-    def __init__(self, value: int) -> None:
-        self.value = value
-
-    def tree_flatten(self) -> tuple[tuple[()], int]:
-        return (), self.value
-
-    @classmethod
-    def tree_unflatten(cls, value: int, _children: Any) -> _Known:
-        return cls(value)
-
-
-def _summed(gradient: Any, shape: Sequence[Any]) -> Any:
-    """Over the dimensions that were broadcast."""
-    extra = gradient.ndim - len(shape)
-    gradient = gradient.sum(tuple(range(extra))) if extra else gradient
-    spread = tuple(d for d, size in enumerate(shape) if size != gradient.shape[d])
-    return gradient.sum(spread, keepdims=True) if spread else gradient
-
-
 # The operators as JAX knows them: Registry.register().
 register = Registry("JAX", JaxOperator).register
 
-_ATTRIBUTES = {"number": np.float64, "integer": np.int64, "boolean": np.bool_, "text": str, "dtype": str}
+_ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
+    "number": np.float64,
+    "integer": np.int64,
+    "boolean": np.bool_,
+    "text": str,
+    "dtype": str,
+    "integers": partial(np.array, dtype=np.int64),
+}
 
 # By kind, what a traced scalar may be: what the extension reads of XLA's operands.
 _TRACED = {
@@ -377,11 +343,6 @@ def _widened(row: dict[str, Any]) -> list[str]:
     """The dtypes of 32 bits that an argument does not take, while it takes the same of 64 bits."""
     dtypes = row.get("dtypes", ())
     return [narrow for narrow, wide in _WIDER.items() if wide in dtypes and narrow not in dtypes]
-
-
-def _conjugated(gradient: Any) -> Any:
-    """From torch's convention for the gradient of a complex number, which operators have, to JAX's, or back."""
-    return gradient.conj() if jnp.iscomplexobj(gradient) else gradient
 
 
 def _dtype_name(dtype: Any) -> str:

@@ -4,13 +4,40 @@ name."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from .._isthmus import DType, Error, TensorTypeError, _operators, from_dlpack
 
 # Kinds of inputs that are arrays: an argument of the kind "sizes" has an array's sizes, then 0, and no elements.
 ARRAYS = ("tensor", "in_out", "sizes", "random")
+# Kinds of inputs that are lists of arrays, and the kind of their elements.
+LISTS = {"tensors": "tensor", "in_outs": "in_out"}
+
+
+def flat(values: Iterable[Any]) -> Iterator[Any]:
+    """The values, and in place of a list its elements."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from value
+        else:
+            yield value
+
+
+def is_run(size: Any) -> bool:
+    """Whether a size stands for any number of dimensions: "b..."."""
+    return isinstance(size, str) and size.endswith("...")
+
+
+def row_of_element(row: dict[str, Any], place: int) -> dict[str, Any]:
+    """The facts of an element of a list of arrays, under the name that errors give it."""
+    return {**row, "name": f"{row['name']}', element {place}", "kind": LISTS[row["kind"]]}
+
+
+def argument_prefix(function: str, name: str) -> str:
+    """How an error begins that names an argument, or an element of one (row_of_element)."""
+    closed = name if "', element " in name else f"{name}'"
+    return f"{function}(): argument '{closed}: "
 
 
 class GradientPlan:
@@ -30,7 +57,7 @@ class GradientPlan:
                 (i, d - len(row["sizes"]))
                 for i, row in enumerate(table["inputs"])
                 for d, size in enumerate(row.get("sizes") or ())
-                if size == name
+                if size == name and not any(map(is_run, row["sizes"]))
             )
             for kind, name in self.sources
             if kind == "size"
@@ -54,6 +81,8 @@ class KnownOperator:
         self.identity: int = op._identity
         self.inputs, self.outs = self.table["inputs"], self.table["outs"]
         self.plan = self.gradient_plan()
+        # Of a Jacobian-vector product: the inputs whose tangents it takes, and the results of its own.
+        self.tangents: Any = self.table.get("tangents")
 
     def gradient_plan(self) -> GradientPlan | None:
         if "plan" not in self.table:  # a module of an older version
@@ -103,7 +132,7 @@ class KnownOperator:
 def handed_over(known: KnownOperator, row: dict[str, Any], value: Any, framework: Literal["jax", "torch"]) -> Any:
     """A tensor argument as that framework's, in place if the framework can have it there: the framework makes the
     call, and the argument is another's. Raises isthmus.Error with the argument's name."""
-    argument = f"{known.function}(): argument {row['name']!r}: "
+    argument = argument_prefix(known.function, row["name"])
     try:
         return from_dlpack(value).to(framework, allow_copy=row["kind"] == "tensor")
     except TensorTypeError as error:

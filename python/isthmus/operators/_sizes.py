@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ._registry import ARRAYS, LISTS, is_run
+
 _FIRST_CODE = 1 << 40
 _STEP = 1 << 20  # between two codes: a size may be a code and some more, "n+1"
 _NAMED = re.compile(r"([A-Za-z_]\w*)([+-]\d+)?")
@@ -25,7 +27,7 @@ def names_of(sizes: Sequence[Any] | None) -> set[str]:
 
 def _is_formula(size: Any) -> bool:
     """Whether a size is computed of several: "c/(h*w)", not "n" or "n+1"."""
-    return isinstance(size, str) and _NAMED.fullmatch(size) is None
+    return isinstance(size, str) and not is_run(size) and _NAMED.fullmatch(size) is None
 
 
 def is_bounded(row: dict[str, Any]) -> bool:
@@ -49,7 +51,7 @@ class _Codes:
                 return size if isinstance(size, int) else self.new(size)
             return name
         if name is None or (
-            isinstance(name, tuple) and isinstance(size, int) and size == 1
+            isinstance(name, tuple) and name[0] == "lead" and isinstance(size, int) and size == 1
         ):  # 1 broadcasts with any other
             return size if isinstance(size, int) else self.new(size)
         if _is_formula(name):  # compared by check_formulas(), when all names are known
@@ -109,12 +111,39 @@ _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
 }
 
 
-def _names(row: dict[str, Any], ndim: int, table: dict[str, Any], batch: int) -> list[Any]:
+def _dims_of_runs(table: dict[str, Any], arguments: Sequence[Any], batch: int) -> dict[str, int]:
+    """By name, of how many dimensions each run is, as far as the arguments tell."""
+    known: dict[str, int] = {}
+    rows = [
+        (row["sizes"], len(value[1]) - max(batch, 0))
+        for row, value in zip(table["inputs"], arguments, strict=True)
+        if row["kind"] in ARRAYS and isinstance(value, tuple) and any(map(is_run, row["sizes"] or ()))
+    ]
+    for _ in rows:
+        for words, ndim in rows:
+            unknown = [word for word in words if is_run(word) and word not in known]
+            if unknown and len(set(unknown)) == 1:
+                rest = ndim - sum(known.get(word, 0) if is_run(word) else 1 for word in words)
+                known[unknown[0]] = max(rest, 0) // len(unknown)
+    return known
+
+
+def _spread(words: Sequence[Any], runs: dict[str, int]) -> list[Any]:
+    """Sizes with the dimensions of each run in its place."""
+    spread: list[Any] = []
+    for word in words:
+        spread += [("run", word, d) for d in range(runs.get(word, 0))] if is_run(word) else [word]
+    return spread
+
+
+def _names(row: dict[str, Any], ndim: int, table: dict[str, Any], batch: int, runs: dict[str, int]) -> list[Any]:
     """The name of each dimension of an argument; batch dimensions are numbered from the right."""
     lead = batch if batch > 0 else ndim - row["rank"] if table["batch"] and row["rank"] >= 0 else 0
     lead = max(0, min(lead, ndim))
-    sizes = row["sizes"] if row["sizes"] is not None and len(row["sizes"]) == ndim - lead else [None] * (ndim - lead)
-    return [("lead", lead - d) for d in range(lead)] + list(sizes)
+    sizes = _spread(row["sizes"], runs) if row["sizes"] is not None else []
+    if len(sizes) != ndim - lead:
+        sizes = [None] * (ndim - lead)
+    return [("lead", lead - d) for d in range(lead)] + sizes
 
 
 def _equal(a: Any, b: Any) -> bool:
@@ -122,7 +151,9 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def _concrete(row: dict[str, Any], value: Any) -> Any:
-    if isinstance(value, tuple):
+    if row["kind"] in LISTS:
+        return [(dtype, tuple(map(int, sizes))) for dtype, sizes in value]
+    if isinstance(value, tuple) and row["kind"] != "integers":
         return value[0], tuple(map(int, value[1]))
     return int(value) if row["kind"] == "integer" else value
 
@@ -132,22 +163,28 @@ def infer(
 ) -> list[tuple[str, tuple[Any, ...]]]:
     """[(dtype, sizes), …] of the results.
 
-    op: the operator. arguments: by input, (dtype, sizes) of a tensor, None, or a scalar. batch: leading dimensions of
-    every tensor beyond its type. An integer may be a symbol too. same(a, b): whether two sizes agree, one of which is
-    not an int. Raises what the call would raise.
+    op: the operator. arguments: by input, (dtype, sizes) of a tensor, a list of them, None, or a scalar. batch:
+    leading dimensions of every tensor beyond its type. An integer may be a symbol too. same(a, b): whether two sizes
+    agree, one of which is not an int. Raises what the call would raise.
     """
     table, codes = op._table, _Codes(same)
     said: list[Any] = []
     formulas: list[tuple[str, Any]] = []
+    runs = _dims_of_runs(table, arguments, batch)
+
+    def of_tensor(row: dict[str, Any], dtype: str, sizes: tuple[Any, ...]) -> tuple[str, tuple[int, ...]]:
+        names = _names(row, len(sizes), table, batch, runs)
+        formulas.extend((name, size) for size, name in zip(sizes, names, strict=True) if _is_formula(name))
+        return dtype, tuple(codes.of(size, name) for size, name in zip(sizes, names, strict=True))
+
     for row, value in zip(table["inputs"], arguments, strict=True):
-        if not isinstance(value, tuple):
+        if row["kind"] in LISTS:
+            said.append([of_tensor(row, *element) for element in value])
+        elif isinstance(value, tuple) and row["kind"] != "integers":
+            said.append(of_tensor(row, *value))
+        else:
             is_symbol = row["kind"] == "integer" and value is not None and not isinstance(value, int)
             said.append(codes.new(value) if is_symbol else value)
-            continue
-        dtype, sizes = value
-        names = _names(row, len(sizes), table, batch)
-        said.append((dtype, tuple(codes.of(size, name) for size, name in zip(sizes, names, strict=True))))
-        formulas += [(name, size) for size, name in zip(sizes, names, strict=True) if _is_formula(name)]
     integers = {row["name"]: v for row, v in zip(table["inputs"], arguments, strict=True) if row["kind"] == "integer"}
     has_formulas = any(
         _is_formula(size) for row in (*table["inputs"], *table["outs"]) for size in row.get("sizes") or ()

@@ -10,17 +10,25 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch._higher_order_ops import effects
 
 from .._isthmus import Error
 from . import _random, _torch_autograd
-from ._registry import KnownOperator, Registry
+from ._registry import KnownOperator, Registry, flat
 from ._sizes import infer, is_bounded, names_of
 
-_TYPES = {"number": "float", "integer": "SymInt", "boolean": "bool", "text": "str", "dtype": "ScalarType"}
+_TYPES = {
+    "number": "float",
+    "integer": "SymInt",
+    "boolean": "bool",
+    "text": "str",
+    "dtype": "ScalarType",
+    "tensors": "Tensor[]",
+    "integers": "SymInt[]",
+}
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 # Separates the leading dimensions of a call from its arguments.
@@ -45,18 +53,21 @@ class TorchOperator(KnownOperator):
         self.library = _libraries[self.space]
 
     def define(self) -> None:
-        for name, arguments in (
-            (self.function, self.arguments()),
-            (f"{self.function}_batched", ["int batch", *self.arguments(False)]),
-        ):
+        self.has_lists: bool = self.table.get("lists", False)
+        forms = {self.function: self.arguments()}
+        if not self.has_lists:
+            forms[f"{self.function}_batched"] = ["int batch", *self.arguments(False)]
+        for name, arguments in forms.items():
             schema = f"{name}({', '.join(arguments)}) -> {self.returns()}"
             self.library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
         packets = getattr(torch.ops, self.space)
         self.overload = getattr(packets, self.function).default
-        self.batched = getattr(packets, f"{self.function}_batched").default
+        # vmap makes the calls with lists of tensors one by one.
+        self.batched: Any = None if self.has_lists else getattr(packets, f"{self.function}_batched").default
         if not self.outs and not self.table["writes"]:
             for overload in (self.overload, self.batched):
-                _declare_effect(overload)
+                if overload is not None:
+                    _declare_effect(overload)
         for key in ("CPU", "CUDA") if self.table["cuda"] else ("CPU",):
             if not self.op._implement_torch(key):
                 self.implement_by_python(key)
@@ -64,8 +75,12 @@ class TorchOperator(KnownOperator):
         if gradient is not None:
             self._gradient = TorchOperator(gradient)
             self._gradient.define()
+        self.jvp: TorchOperator | None = TorchOperator(self.op._jvp) if self.tangents is not None else None
+        if self.jvp is not None:
+            self.jvp.define()
         self.register_rules(self.overload, lambda arguments: (0, arguments))
-        self.register_rules(self.batched, lambda arguments: (arguments[0], arguments[1:]))
+        if self.batched is not None:
+            self.register_rules(self.batched, lambda arguments: (arguments[0], arguments[1:]))
         self.has_random = any(row["kind"] == "random" for row in self.inputs)
         plain = self.schema_has_all_defaults() and not self.has_random
         self.call = self.overload if plain else self.call_filled
@@ -82,7 +97,9 @@ class TorchOperator(KnownOperator):
     def arguments(self, defaults: bool = True) -> list[str]:
         texts: list[str] = []
         for row, letter in zip(self.inputs, _LETTERS, strict=False):
-            kind = f"Tensor({letter}!)" if row["kind"] == "in_out" else _TYPES.get(row["kind"], "Tensor")
+            kind = _TYPES.get(row["kind"], "Tensor")
+            if row["kind"] in ("in_out", "in_outs"):
+                kind = f"Tensor({letter}!){'[]' if row['kind'] == 'in_outs' else ''}"
             texts.append(f"{kind}{'?' if row['optional'] else ''} {row['name']}")
         for i in reversed(range(len(texts) if defaults else 0)):  # from the end: as long as there are defaults
             row = self.inputs[i]
@@ -148,7 +165,7 @@ class TorchOperator(KnownOperator):
 
         def run(*args: Any) -> Any:
             with torch.no_grad():
-                return kernel(*(a.detach() if isinstance(a, torch.Tensor) else a for a in args))
+                return kernel(*(_torch_autograd.each(torch.Tensor.detach, a) for a in args))
 
         def run_batched(batch: int, *args: Any) -> Any:
             tensors = [a for a in args if isinstance(a, torch.Tensor)]
@@ -168,13 +185,14 @@ class TorchOperator(KnownOperator):
             return stacked[0] if len(self.outs) == 1 else stacked
 
         self.library.impl(self.function, run, key)
-        self.library.impl(f"{self.function}_batched", run_batched, key)
+        if not self.has_lists:
+            self.library.impl(f"{self.function}_batched", run_batched, key)
 
     def fake(self, batch: int, arguments: Sequence[Any]) -> Any:
         arguments = self.complete(arguments)
-        first = next((a for a in arguments if isinstance(a, torch.Tensor)), torch.empty(0))
+        first = next((a for a in flat(arguments) if isinstance(a, torch.Tensor)), torch.empty(0))
         self.check_sizes(arguments)
-        said = [(_dtype_name(a), a.shape) if isinstance(a, torch.Tensor) else _plain(a) for a in arguments]
+        said = [_torch_autograd.each(_described, a, _plain) for a in arguments]
         results = tuple(
             first.new_empty(self.sizes_of(row, sizes), dtype=getattr(torch, dtype))
             for row, (dtype, sizes) in zip(self.outs, infer(self.op, said, batch or -1, _same), strict=True)
@@ -233,12 +251,33 @@ class TorchOperator(KnownOperator):
             raise Error(
                 f"{self.function}(): each call says how many rows its result has, and vmap's calls would differ"
             )
+        if self.has_lists:
+            return self.mapped_one_by_one(info, in_dims, args)
         arguments = self.complete(arguments)
         dims = list(split(in_dims)[1])
         dims += [None] * (len(arguments) - len(dims))
         extra = self.extra_lead(batch, arguments, dims)
         results = self.batched(batch + 1 + extra, *self.aligned(info, extra, arguments, dims))
         return results, self.packed((0,) * len(self.outs))
+
+    def mapped_one_by_one(self, info: Any, in_dims: Sequence[Any], args: Sequence[Any]) -> Any:
+        """vmap's rule for lists of tensors: one call for each place in the mapped dimension."""
+        for row, a, d in zip(self.inputs, args, in_dims, strict=False):
+            if row["kind"] in ("in_out", "in_outs") and a is not None and None in flat([d]):
+                self.refuse_unmapped(row, info)
+        calls = []
+        for place in range(info.batch_size):
+            at = [_selected(a, d, place) for a, d in zip(args, in_dims, strict=True)]
+            result = self.overload(*at)
+            calls.append(result if isinstance(result, tuple) else (result,))
+        results = [torch.stack(column) for column in zip(*calls, strict=True)] if self.outs else []
+        return self.packed(results), self.packed((0,) * len(self.outs))
+
+    def refuse_unmapped(self, row: dict[str, Any], info: Any) -> NoReturn:
+        raise Error(
+            f"{self.function}(): argument {row['name']!r}: vmap does not map it, and each call would write "
+            f"it; expected a tensor with {info.batch_size} of them"
+        )
 
     def extra_lead(self, batch: int, arguments: Sequence[Any], dims: Sequence[int | None]) -> int:
         """Batch dimensions of the arguments, if they broadcast, beyond those of vmap."""
@@ -262,10 +301,7 @@ class TorchOperator(KnownOperator):
                 aligned.append(a)
                 continue
             if row["kind"] == "in_out" and d is None and mapped:
-                raise Error(
-                    f"{self.function}(): argument {row['name']!r}: vmap does not map it, and each call would write "
-                    f"it; expected a tensor with {info.batch_size} of them"
-                )
+                self.refuse_unmapped(row, info)
             a = a.movedim(d, 0) if d is not None else a.unsqueeze(0)
             missing = extra - (a.dim() - 1 - row["rank"]) if extra else 0
             for _ in range(missing):
@@ -277,10 +313,10 @@ class TorchOperator(KnownOperator):
         """The operator, or its batched form, with the order of elements that its types ask for; the results as a
         tuple."""
         ready = [
-            a.contiguous() if isinstance(a, torch.Tensor) and row["contiguous"] else a
+            _torch_autograd.each(torch.Tensor.contiguous, a) if row.get("contiguous") else a
             for row, a in zip(self.inputs, arguments, strict=True)
         ]
-        result = self.batched(batch, *ready) if batch > 0 else self.overload(*ready)
+        result = self.batched(batch, *ready) if self.batched is not None and batch > 0 else self.overload(*ready)
         return result if isinstance(result, tuple) else (result,)
 
 
@@ -320,6 +356,17 @@ def _spelled(argument: str, value: Any) -> str | None:
     except RuntimeError:
         return None
     return f"{argument}={text}" if parsed.default_value == value else None
+
+
+def _described(tensor: torch.Tensor) -> tuple[str, Sequence[Any]]:
+    return _dtype_name(tensor), tensor.shape
+
+
+def _selected(argument: Any, dim: Any, place: int) -> Any:
+    """An argument at a place in the mapped dimension; of a list that of each element."""
+    if isinstance(dim, (list, tuple)):
+        return [_selected(a, d, place) for a, d in zip(argument, dim, strict=True)]
+    return argument if dim is None else argument.select(dim, place)
 
 
 def _dtype_name(tensor: torch.Tensor) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.autograd import forward_ad
 
-from ._registry import GradientPlan
+from ._registry import LISTS, GradientPlan, argument_prefix, flat, row_of_element
 
 if TYPE_CHECKING:
     from ._torch import Split, TorchOperator
@@ -25,13 +26,25 @@ def register_gradient(known: TorchOperator, overload: Any, split: Split) -> None
         ctx.offset = len(inputs) - len(arguments)
         outs = output if isinstance(output, tuple) else (output,)
         ctx.outs = [_Facts(o) for o in outs]
-        ctx.arguments = [_Facts(a) if isinstance(a, torch.Tensor) else a for a in arguments]
-        ctx.save_for_backward(*_kept(known.plan, arguments, outs))
+        ctx.arguments = [_Facts.of(a) for a in arguments]
+        kept = _kept(known.plan, arguments, outs)
+        ctx.lengths = [len(tensors) if isinstance(tensors, list) else None for tensors in kept]
+        ctx.save_for_backward(*flat(kept))
+        if known.jvp is not None:
+            ctx.set_materialize_grads(False)  # a tangent that is not there is zero
+        if known.jvp is not None and forward_ad._current_level >= 0:
+            ctx.primals = [each(_primal, a) for a in arguments]
 
     def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
         return (*[None] * ctx.offset, *_backward(known, ctx, gradients))
 
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        made = _product(known, ctx, tangents[ctx.offset :])
+        return made if len(made) > 1 else made[0]
+
     members: dict[str, Callable[..., Any]] = {"forward": forward, "setup_context": setup, "backward": backward}
+    if known.jvp is not None:
+        members["jvp"] = jvp
 
     def function_of(base: type) -> Any:
         return type(known.function, (base,), {key: staticmethod(f) for key, f in members.items()})
@@ -43,9 +56,13 @@ def register_gradient(known: TorchOperator, overload: Any, split: Split) -> None
     def record(keyset: Any, *args: Any) -> Any:
         _batch, arguments = split(args)
         args = (*args[: len(args) - len(arguments)], *known.complete(arguments))
-        _refuse_tangents(known, arguments)
+        has_tangent = known.jvp is not None and _has_tangent(arguments)
+        if known.jvp is None:
+            _refuse_tangents(known, arguments)
+        if known.has_lists and torch.is_grad_enabled():
+            _refuse_lists(known, arguments)
         watched = any(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments)
-        if not watched or not torch.is_grad_enabled():
+        if not has_tangent and (not watched or not torch.is_grad_enabled()):
             return overload.redispatch(keyset & torch._C._after_autograd_keyset, *args)
         if not torch._C._are_functorch_transforms_active():
             return function.apply(keyset, *args)
@@ -58,16 +75,17 @@ def register_gradient(known: TorchOperator, overload: Any, split: Split) -> None
 
 def register_writes(known: TorchOperator, overload: Any, split: Split) -> None:
     """An argument that is written bumps its version, and is refused if a gradient would be lost."""
-    written = [i for i, row in enumerate(known.inputs) if row["kind"] == "in_out"]
+    written = [i for i, row in enumerate(known.inputs) if row["kind"] in ("in_out", "in_outs")]
     name = overload._schema.name.split("::")[1]
 
     def refuse(keyset: Any, *args: Any) -> Any:
         arguments = known.complete(split(args)[1])
         if torch.is_grad_enabled():
-            for row, a in zip(known.inputs, arguments, strict=True):
-                if isinstance(a, torch.Tensor) and a.requires_grad:
+            for name, a in _tensors(known, arguments):
+                if a.requires_grad:
+                    argument = argument_prefix(known.function, name).removesuffix(": ")
                     raise RuntimeError(
-                        f"{known.function}(): argument {row['name']!r} requires grad, and an operator that writes "
+                        f"{argument} requires grad, and an operator that writes "
                         "in place has no gradient; call it under torch.no_grad(), or hand over x.detach()"
                     )
         return overload.redispatch(keyset & torch._C._after_autograd_keyset, *args)
@@ -75,29 +93,90 @@ def register_writes(known: TorchOperator, overload: Any, split: Split) -> None:
     def move_version(keyset: Any, *args: Any) -> Any:
         arguments = known.complete(split(args)[1])
         for i in written:
-            if arguments[i] is not None:
-                torch.autograd.graph.increment_version(arguments[i])
+            for tensor in flat([arguments[i]]):
+                if tensor is not None:
+                    torch.autograd.graph.increment_version(tensor)
         return overload.redispatch(keyset & torch._C._after_ADInplaceOrView_keyset, *args)
 
     known.library.impl(name, refuse, "Autograd", with_keyset=True)
     known.library.impl(name, move_version, "ADInplaceOrView", with_keyset=True)
 
 
+def each(change: Callable[[torch.Tensor], Any], argument: Any, otherwise: Callable[[Any], Any] = lambda a: a) -> Any:
+    """A tensor changed, or each of a list; `otherwise` for everything else."""
+    if isinstance(argument, torch.Tensor):
+        return change(argument)
+    if isinstance(argument, (list, tuple)) and all(isinstance(a, torch.Tensor) for a in argument):
+        return [change(a) for a in argument]
+    return otherwise(argument)
+
+
+def _primal(tensor: torch.Tensor) -> torch.Tensor:
+    primal: torch.Tensor = forward_ad.unpack_dual(tensor).primal
+    return primal
+
+
+def _has_tangent(arguments: Sequence[Any]) -> bool:
+    return forward_ad._current_level >= 0 and any(
+        isinstance(a, torch.Tensor) and forward_ad.unpack_dual(a).tangent is not None for a in arguments
+    )
+
+
+def _product(known: TorchOperator, ctx: Any, tangents: Sequence[Any]) -> tuple[Any, ...]:
+    """By result, its tangent or None. tangents: by input, None if it has none."""
+    assert known.jvp is not None
+    of, gives = known.tangents
+    taken: list[Any] = []
+    for row, place in zip(known.jvp.inputs, of, strict=False):
+        primal, tangent = ctx.primals[place], tangents[place]
+        is_zero = tangent is None and primal is not None and not row["optional"]
+        taken.append(torch.zeros_like(primal) if is_zero else tangent)
+    made = iter(known.jvp.run(ctx.batch, [*taken, *ctx.primals]))
+    return tuple(next(made) if i in gives else None for i in range(len(ctx.outs)))
+
+
 def _refuse_tangents(known: TorchOperator, arguments: Sequence[Any]) -> None:
     """Forward mode: the result would silently have lost its tangent."""
-    forward_ad = torch.autograd.forward_ad
     if forward_ad._current_level < 0:
         return
-    for row, a in zip(known.inputs, arguments, strict=False):
-        if isinstance(a, torch.Tensor) and forward_ad.unpack_dual(a).tangent is not None:
+    for name, a in _tensors(known, arguments):
+        if forward_ad.unpack_dual(a).tangent is not None:
             raise NotImplementedError(
-                f"{known.function}(): argument {row['name']!r}: it has a tangent, and operators have no forward "
-                "mode; hand over torch.autograd.forward_ad.unpack_dual(x).primal"
+                f"{argument_prefix(known.function, name)}it has a tangent, and this operator has no "
+                "forward mode (.jvp<t>()); hand over torch.autograd.forward_ad.unpack_dual(x).primal"
             )
+
+
+def _refuse_lists(known: TorchOperator, arguments: Sequence[Any]) -> None:
+    """The gradient of an element would silently have been lost."""
+    for name, a in _tensors(known, arguments):
+        if "', element " in name and a.requires_grad:
+            raise RuntimeError(
+                f"{argument_prefix(known.function, name)}it requires grad, and operators have no gradients of lists; "
+                "call it under torch.no_grad(), or hand over x.detach()"
+            )
+
+
+def _tensors(known: TorchOperator, arguments: Sequence[Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Each tensor, with its name; of a list its elements."""
+    for row, argument in zip(known.inputs, arguments, strict=False):
+        if isinstance(argument, torch.Tensor):
+            yield row["name"], argument
+        elif row["kind"] in LISTS:
+            for k, element in enumerate(argument):
+                yield row_of_element(row, k)["name"], element
 
 
 class _Facts:
     """What is left of a tensor that is not kept."""
+
+    @classmethod
+    def of(cls, argument: Any) -> Any:
+        """The facts of a tensor, nothing of a list of them, and any other argument as it is."""
+        if isinstance(argument, torch.Tensor):
+            return cls(argument)
+        is_list = isinstance(argument, (list, tuple)) and any(isinstance(a, torch.Tensor) for a in argument)
+        return None if is_list else argument
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.shape, self.dtype, self.device = tensor.shape, tensor.dtype, tensor.device
@@ -110,12 +189,13 @@ class _Facts:
         return torch.empty((*self.shape, 0), dtype=self.dtype, device=self.device)
 
 
-def _kept(plan: GradientPlan | None, arguments: Sequence[Any], outs: Sequence[Any]) -> list[torch.Tensor | None]:
-    """By input of the gradient, the tensor that is kept for it, or None."""
-    kept = []
+def _kept(plan: GradientPlan | None, arguments: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
+    """By input of the gradient, the tensor or the list of tensors that is kept for it, or None."""
+    kept: list[Any] = []
     for kind, place in plan.sources if plan is not None else ():
-        taken = arguments[place] if kind == "input" else outs[place] if kind == "result" else None
-        kept.append(taken if isinstance(taken, torch.Tensor) else None)
+        taken: Any = arguments[place] if kind == "input" else outs[place] if kind == "result" else None
+        is_list = isinstance(taken, (list, tuple)) and any(isinstance(a, torch.Tensor) for a in taken)
+        kept.append(list(taken) if is_list else taken if isinstance(taken, torch.Tensor) else None)
     return kept
 
 
@@ -126,7 +206,9 @@ def _backward(known: TorchOperator, ctx: Any, gradients: Sequence[Any]) -> list[
         raise RuntimeError(f"{known.name} has no gradient; register it in C++ with .gradient<g>()")
     needed = plan.needed(lambda i: bool(ctx.needs_input_grad[ctx.offset + i]))
     taken: list[Any] = []
-    for (kind, place), tensor in zip(plan.sources, ctx.saved_tensors, strict=True):
+    saved = iter(ctx.saved_tensors)
+    kept = [next(saved) if n is None else [next(saved) for _ in range(n)] for n in ctx.lengths]
+    for (kind, place), tensor in zip(plan.sources, kept, strict=True):
         if kind == "grad":
             taken.append(ctx.outs[place].zeros() if gradients[place] is None else gradients[place])
         elif kind == "sizes":

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from ._registry import handed_over
+from ._registry import LISTS, flat, handed_over, row_of_element
 from ._torch import TorchOperator, register
+from ._torch_autograd import _has_tangent
 
 # What stands for a value while torch traces.
 _SYMBOLS = (torch.fx.Proxy, torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -17,21 +18,23 @@ _SYMBOLS = (torch.fx.Proxy, torch.SymInt, torch.SymFloat, torch.SymBool)
 def must_see(op: Any, arguments: Mapping[str, Any]) -> bool:
     """Whether a call with these arguments is one for torch itself: a gradient is recorded, or a graph; or torch's
     dispatcher does something to an argument before a kernel has it."""
-    if any(isinstance(value, _SYMBOLS) for value in arguments.values()):
+    if any(isinstance(value, _SYMBOLS) for value in flat(arguments.values())):
         return True
-    tensors = [value for value in arguments.values() if isinstance(value, torch.Tensor)]
+    tensors = [value for value in flat(arguments.values()) if isinstance(value, torch.Tensor)]
     if not tensors:
         return False
     if torch._C._len_torch_dispatch_stack() > 0 or any(_acts(op, tensor) for tensor in tensors):
         return True
     elsewhere = [tensor for tensor in tensors if tensor.device.type != "cpu" and not tensor.is_contiguous()]
     packed = [arguments.get(row["name"]) for row in register(op).inputs if row.get("packed")] if elsewhere else []
-    return any(value is tensor for value in packed for tensor in elsewhere)
+    return any(value is tensor for value in flat(packed) for tensor in elsewhere)
 
 
 def _acts(op: Any, tensor: torch.Tensor) -> bool:
     """Whether the dispatcher has more to do with a tensor than to find the kernel of its device."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        return True
+    if register(op).jvp is not None and _has_tangent([tensor]):
         return True
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor) or (tensor.requires_grad and torch.is_grad_enabled()):
         return True
@@ -55,6 +58,14 @@ def call(op: Any, arguments: dict[str, Any], out: Any = None) -> Any:
     known = register(op)
     for row in known.inputs:
         value = arguments.get(row["name"])
+        if row["kind"] in LISTS and isinstance(value, (list, tuple)):
+            arguments[row["name"]] = [
+                element
+                if isinstance(element, (torch.Tensor, torch.fx.Proxy))
+                else handed_over(known, row_of_element(row, k), element, "torch")
+                for k, element in enumerate(value)
+            ]
+            continue
         if value is None or isinstance(value, (torch.Tensor, torch.fx.Proxy)) or row["kind"] == "random":
             continue
         if row["kind"] in ("tensor", "in_out"):
@@ -74,7 +85,7 @@ def _loses_gradient(values: Iterable[Any]) -> bool:
     if not torch.is_grad_enabled() or torch._C._len_torch_dispatch_stack() > 0:
         return False
     with torch._C.DisableTorchFunction():  # a subclass or a mode is to see the call, and not these questions
-        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        tensors = [value for value in flat(values) if isinstance(value, torch.Tensor)]
         return any(t.requires_grad for t in tensors) and all(type(t) is torch.Tensor for t in tensors)
 
 

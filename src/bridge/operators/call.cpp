@@ -121,13 +121,16 @@ Result<void> OperatorCall::go_to(const Stream& stream) {
         const int p = op_.inputs[i].parameter;
         if (is_given(p) && is_elsewhere(inner_[p])) return explain_elsewhere(op_.inputs[i].name, inner_[p]);
     }
+    if (op_.has_lists) return check_devices_of_lists();
     return {};
 }
 
 ISTHMUS_COLD Error OperatorCall::explain_elsewhere(const std::string& name, const DLTensor& t) const {
-    return op_.argument_error(ErrorCode::bad_device, name,
-                              {"got ", describe_tensor(t), " beside '", op_.name_of(op_.first_tensor), "' on ",
-                               stream_->device(), "; expected one device"});
+    const std::string beside =
+        op_.has_lists ? std::string("tensors ") : concat({"'", op_.name_of(op_.first_tensor), "' "});
+    return op_.argument_error(
+        ErrorCode::bad_device, name,
+        {"got ", describe_tensor(t), " beside ", beside, "on ", stream_->device(), "; expected one device"});
 }
 
 /// Whether a tensor is on a GPU while the operator has only host functions.
@@ -175,6 +178,7 @@ Result<void> OperatorCall::pack_arguments(const OverloadFacts& overload) {
         if (!copy) return prefixed(copy.error(), {call_prefix(op_.function.c_str(), op_.inputs[i].name.c_str())});
         set_tensor(p, *copy, flags_[p]);
     }
+    if (op_.has_lists) return pack_lists(overload);
     return {};
 }
 Result<DLTensor> OperatorCall::packed_copy(int parameter, const DLTensor& whole, const Requirement& r) {
@@ -199,7 +203,8 @@ ISTHMUS_COLD const OverloadFacts& OperatorCall::nearest_overload(int& reached) c
         int count = 0;
         for (; count < op_.input_count; ++count) {
             const int p = op_.inputs[count].parameter;
-            if (is_given(p) && !overloads_[o].parameters[p].requirement->takes(inner_[p].dtype)) break;
+            const Requirement* r = overloads_[o].parameters[p].requirement;
+            if (is_given(p) ? !r->takes(inner_[p].dtype) : op_.parameters()[p].is_list() && !list_takes(p, *r)) break;
         }
         if (count <= reached) continue;
         reached = count;
@@ -213,8 +218,12 @@ ISTHMUS_COLD Error OperatorCall::explain() {
     int reached = 0;
     const OverloadFacts& nearest = nearest_overload(reached);
     Match match(op_.function.c_str());
+    std::forward_list<std::string> names;  // of elements, which the match refers to
     for (int i = 0; i < op_.input_count; ++i) {
         const int p = op_.inputs[i].parameter;
+        if (op_.parameters()[p].is_list())
+            if (auto checked = explain_list(match, names, i, *nearest.parameters[p].requirement); !checked)
+                return checked.error();
         if (!is_given(p)) continue;
         const Requirement& r = *nearest.parameters[p].requirement;
         if (lacks_device(p))
@@ -222,11 +231,13 @@ ISTHMUS_COLD Error OperatorCall::explain() {
                                       {"expected ", r.words, ", got ", describe_tensor(inner_[p]),
                                        ": this operator has no function for a GPU; register one with .cuda<f>()"});
         // The first argument decides between the overloads; the others have to agree with it.
-        if (i == reached && overload_count_ > 1 && p == op_.first_tensor) return explain_dtype(p);
+        if (i == reached && overload_count_ > 1 && p == op_.first_tensor && !op_.has_lists) return explain_dtype(p);
         auto checked = match.check_argument(op_.inputs[i].name.c_str(), inner_[p], flags_[p],
                                             abstract_ ? in_any_order(r) : before_packing(r));
         if (!checked) return checked.error();
     }
+    if (op_.has_runs)
+        if (auto bound = bind_runs(nearest); !bound) return bound.error();
     if (const BrokenFormula broken = first_formula_broken(nearest); broken.parameter >= 0)
         return explain_formula(nearest, broken);
     return make_error(ErrorCode::bad_argument, {op_.function, "(): the arguments do not fit"});

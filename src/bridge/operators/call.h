@@ -4,6 +4,7 @@
 
 #include "definition.h"  // Python.h must come before any standard header
 
+#include <forward_list>
 #include <new>
 #include <vector>
 
@@ -44,6 +45,19 @@ inline std::int64_t elements_to(const std::int64_t* place, const std::int64_t* s
     return elements;
 }
 
+/// "xs', element 1", which an error completes.
+std::string name_of_element(const std::string& list, std::size_t place);
+/// The elements of a list of tensors in one call.
+struct ListArgument {
+    std::vector<DLTensor> tensors;
+    std::vector<Flags> flags;
+
+    void add(const DLTensor& t, Flags of_tensor) {
+        tensors.push_back(t);
+        flags.push_back(of_tensor);
+    }
+};
+
 /// The tensors and scalars of one call. The descriptors that are set must stay until the call is over; each has
 /// strides.
 class OperatorCall {
@@ -78,6 +92,11 @@ public:
     /// The same tensor at another address. Only without batch dimensions.
     void move_tensor(int parameter, void* data) noexcept { inner_[parameter].data = data; }
     void set_absent(int parameter) noexcept { values_[parameter].text = {nullptr, 0}; }
+    /// Where the elements of a list of tensors go, whose descriptors must stay as those of other tensors.
+    ListArgument& list(int parameter) {
+        if (lists_ == nullptr) lists_ = std::make_unique<ListArgument[]>(max_parameters);
+        return lists_[static_cast<std::size_t>(parameter)];
+    }
 
     /// Puts the work on this stream, which must live until the call is over, by the operator's device functions. Call
     /// when all inputs are set. An Error if two of them are on different devices.
@@ -86,6 +105,7 @@ public:
     ISTHMUS_ALWAYS_INLINE Result<void> choose() {
         if (ISTHMUS_UNLIKELY(batched_ || batch_ndim_ > 0 || batch_ndim_ < -1))
             if (auto broadcast = broadcast_batch(); !broadcast) return broadcast;
+        if (ISTHMUS_UNLIKELY(op_.has_lists)) close_lists();
         for (int i = 0; i < overload_count_; ++i) {
             names_.count = 0;
             if (!fits(overloads_[i])) continue;
@@ -144,6 +164,11 @@ private:
         r.alignment = 1;
         return r;
     }
+    template <bool packs>
+    ISTHMUS_ALWAYS_INLINE bool is_met(const DLTensor& t, Flags flags, const Requirement& r) const noexcept {
+        return packs ? meets(t, flags, before_packing(r))
+                     : meets(t, flags, ISTHMUS_UNLIKELY(abstract_) ? in_any_order(r) : r);
+    }
     /// `packs`: arguments that may be copied have any order.
     template <bool packs = false>
     ISTHMUS_ALWAYS_INLINE bool fits(const OverloadFacts& overload) noexcept {
@@ -152,11 +177,11 @@ private:
             const ParameterFacts& facts = overload.parameters[p];
             if (!facts.is_tensor() || values_[p].tensor == nullptr) continue;
             const Requirement& r = *facts.requirement;
-            const bool met = packs ? meets(inner_[p], flags_[p], before_packing(r))
-                                   : meets(inner_[p], flags_[p], ISTHMUS_UNLIKELY(abstract_) ? in_any_order(r) : r);
-            if (!met) return false;
+            if (!is_met<packs>(inner_[p], flags_[p], r)) return false;
             if (r.size_count >= 0 && !has_sizes(inner_[p], r.sizes, names_, op_.inputs[i].name.c_str())) return false;
         }
+        if (ISTHMUS_UNLIKELY(op_.has_lists) && !lists_fit(overload, packs)) return false;
+        if (ISTHMUS_UNLIKELY(op_.has_runs) && !bind_runs(overload)) return false;
         return ISTHMUS_LIKELY(!op_.has_formulas) || first_formula_broken(overload).parameter < 0;
     }
     /// A size of an input that is not what its formula gives.
@@ -172,6 +197,17 @@ private:
     Error explain_formula(const OverloadFacts& overload, const BrokenFormula& broken) const;
     Result<void> append_sizes(int out, SizesList& shape) const;
     Result<std::int64_t> unbound_size(int out, const SizeSpec& spec, bool required) const;
+    Result<void> bind_runs(const OverloadFacts& overload);
+    void bind_run(int input, const Requirement& r, TextRef name, int count);
+    Result<void> check_runs_of(int input, const Requirement& r);
+    Result<void> append_run(int out, const SizeSpec& spec, bool required, SizesList& shape) const;
+    void close_lists();
+    bool lists_fit(const OverloadFacts& overload, bool packs) noexcept;
+    bool list_takes(int parameter, const Requirement& r) const noexcept;
+    Result<void> pack_lists(const OverloadFacts& overload);
+    Result<void> check_devices_of_lists() const;
+    Result<void> explain_list(Match& match, std::forward_list<std::string>& names, int input,
+                              const Requirement& r) const;
     void split(int parameter) noexcept;
     Result<void> check_batch();
     Result<void> broadcast_batch();
@@ -210,6 +246,8 @@ private:
     DevicePacker device_packer_ = nullptr;
     void* packer_context_;                         ///< set with the packer
     std::unique_ptr<std::vector<Tensor>> copies_;  ///< of arguments that were not row-major
+    std::vector<Run> runs_;                        ///< of dimensions, once bind_runs() has found them
+    std::unique_ptr<ListArgument[]> lists_;        ///< by parameter
     std::int64_t rows_[max_results];               ///< set if some result is bounded
     SizeNames names_;
     ParameterValue values_[max_parameters];

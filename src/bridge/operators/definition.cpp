@@ -27,9 +27,11 @@ OperatorDefinition::OperatorDefinition(const OperatorFunctions& functions_, cons
         }
         inputs[input_count++].parameter = i;
         if (facts.is_data() && first_tensor < 0) first_tensor = i;
-        if (facts.kind == ParameterKind::in_out) writes_inputs = true;
-        for (int o = 0; facts.is_tensor() && o < overload_count; ++o)
+        writes_inputs = writes_inputs || facts.is_written();
+        has_lists = has_lists || facts.is_list();
+        for (int o = 0; facts.requirement != nullptr && o < overload_count; ++o)
             packs_inputs = packs_inputs || overloads[o].parameters[i].requirement->converts == Converts::orders;
+        has_runs = has_runs || (facts.requirement != nullptr && detail::has_runs(*facts.requirement));
         has_formulas = has_formulas || (facts.is_tensor() && has_formula(*facts.requirement));
     }
     if (out_count > max_results) refuse({out_count, " results are more than ", max_results});
@@ -85,19 +87,24 @@ bool is_operator_word(std::string_view word) noexcept {
 }
 
 /// Whether a required input has a size of this name.
-bool is_size_given(const OperatorDefinition& op, const OverloadFacts& overload, std::string_view name) {
+bool is_size_given(const OperatorDefinition& op, const OverloadFacts& overload, std::string_view name,
+                   bool is_of_run = false) {
     for (int i = 0; i < op.input_count; ++i) {
         const Requirement* r = overload.parameters[op.inputs[i].parameter].requirement;
-        for (int d = 0; r != nullptr && d < r->size_count; ++d)
-            if (r->sizes[d].name == name) return true;
+        for (int d = 0; r != nullptr && d < spec_count(*r); ++d)
+            if (r->sizes[d].name == name && is_run(r->sizes[d]) == is_of_run) return true;
     }
-    return op.integer_named(name) >= 0;
+    return !is_of_run && op.integer_named(name) >= 0;
 }
 
 /// `what`: "result" or "argument".
 void check_sizes_given(const OperatorDefinition& op, const OverloadFacts& overload, const Requirement& r,
                        const char* what, const std::string& name) {
-    for (int d = 0; d < r.size_count; ++d) {
+    for (int d = 0; d < spec_count(r); ++d) {
+        if (is_run(r.sizes[d])) {
+            if (is_size_given(op, overload, r.sizes[d].name, true)) continue;
+            op.refuse({what, " '", name, "' has the dimensions ", words_of_size(r.sizes[d]), ", which no input has"});
+        }
         const std::string_view formula = formula_of(r.sizes[d]);
         const std::string_view text = formula.empty() ? std::string_view(r.sizes[d].name) : formula;
         (void)each_name(text, [&](std::string_view size) {
@@ -112,7 +119,7 @@ void check_result(const OperatorDefinition& op, const OverloadFacts& overload, i
     const Requirement& r = *overload.parameters[op.outs[out]].requirement;
     const std::string& name = op.out_names[out];
     if (op.like[out] == op.first_tensor) check_sizes_given(op, overload, r, "result", name);
-    if (r.size_count >= 0 || r.max_rank == 0) return;
+    if (r.size_count != -1 || r.max_rank == 0) return;
     const int like = op.like[out];
     if (like < 0)
         op.refuse({"result '", name, "' is ", r.words, ", and there is no tensor argument whose sizes it could have"});
@@ -135,6 +142,7 @@ void check_operator(const OperatorDefinition& op) {
     }
     for (int o = 0; o < op.overload_count; ++o) {
         for (int i = 0; i < op.out_count; ++i) check_result(op, op.overloads[o], i);
+        if (op.has_runs) check_runs(op, op.overloads[o]);
         for (int i = 0; op.has_formulas && i < op.input_count; ++i)
             if (const Requirement* r = op.overloads[o].parameters[op.inputs[i].parameter].requirement)
                 check_sizes_given(op, op.overloads[o], *r, "argument", op.inputs[i].name);
@@ -150,7 +158,12 @@ void check_operator(const OperatorDefinition& op) {
     if (randoms > 1) op.refuse({"it has ", randoms, " arguments of isthmus::Random; expected one"});
     if (op.batch && op.has_bounds)
         op.refuse("leading dimensions do not broadcast if a result says how many rows it has (\"<=n\")");
-    if (op.first_tensor < 0)
+    if (op.batch && op.has_lists) op.refuse("leading dimensions do not broadcast if an argument is a list of tensors");
+    for (int i = 0; i < op.input_count; ++i)
+        if (op.input_facts(i).is_list() && is_for_operators(*op.input_facts(i).requirement))
+            op.refuse({"argument '", op.inputs[i].name,
+                       "' is a list of tensors with a size by formula, or a run of dimensions; expected names"});
+    if (op.first_tensor < 0 && !op.has_lists)
         op.refuse("it has no tensor argument; expected at least one, since a call belongs to its framework");
 }
 
@@ -188,14 +201,14 @@ PyObject* publish(OperatorDefinition& op, PyObject* module, const char* doc) {
 int first_difference(const OverloadFacts& device, const OverloadFacts& host) {
     const auto same_sizes = [](const Requirement& a, const Requirement& b) {
         if (a.size_count != b.size_count) return false;
-        for (int d = 0; d < a.size_count; ++d)
+        for (int d = 0; d < spec_count(a); ++d)
             if (a.sizes[d].size != b.sizes[d].size || a.sizes[d].name != b.sizes[d].name ||
                 a.sizes[d].more != b.sizes[d].more || formula_of(a.sizes[d]) != formula_of(b.sizes[d]))
                 return false;
         return true;
     };
     for (int i = 0; i < host.count; ++i) {
-        if (!host.parameters[i].is_tensor()) continue;
+        if (host.parameters[i].requirement == nullptr) continue;
         const Requirement &a = *device.parameters[i].requirement, &b = *host.parameters[i].requirement;
         const bool same_dtype = a.accepts == b.accepts && (a.accepts != nullptr || a.dtype == b.dtype);
         if (!same_dtype || a.min_rank != b.min_rank || a.max_rank != b.max_rank || !same_sizes(a, b)) return i;
@@ -276,6 +289,10 @@ void OperatorRegistration::extend(const OperatorExtension& more) {
     attempt([&] {
         if (more.kind == OperatorExtension::Kind::autocast) {
             op_->set_autocast(more.dtype);
+            return true;
+        }
+        if (more.kind == OperatorExtension::Kind::jvp) {
+            add_jvp_to(*op_, *more.functions);
             return true;
         }
         OperatorDefinition* op = op_;  // a second gradient() is that of the first one

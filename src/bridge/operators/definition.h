@@ -12,6 +12,14 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+/// A run of dimensions by its name; in a call, the sizes that it stands for.
+struct Run {
+    TextRef name;
+    const std::int64_t* sizes = nullptr;
+    int ndim = 0;
+    const char* argument = nullptr;  ///< whose sizes these are
+};
+
 /// An input by name, with its default.
 struct OperatorInput {
     std::string name;
@@ -78,7 +86,9 @@ struct OperatorDefinition {
     bool batch = false;     ///< leading dimensions broadcast
     bool writes_inputs = false;
     bool has_formulas = false;      ///< some input has a size that is a formula of others
+    bool has_runs = false;          ///< some input has a run of dimensions under one name
     bool has_bounds = false;        ///< some result says during the call how many rows it has
+    bool has_lists = false;         ///< some input is a list of tensors
     bool packs_inputs = false;      ///< some function takes a row-major copy of an argument of another order
     bool offered_to_torch = false;  ///< torch.ops has it, or cannot have it
     OperatorDefinition* gradient = nullptr;
@@ -87,8 +97,10 @@ struct OperatorDefinition {
     std::string gradient_of_names[max_parameters];  ///< the same by name
     std::vector<HiddenInput> hidden;                ///< of a gradient
     std::vector<ExtendedOverloads> extended;
-    int needed_parameter = -1;  ///< of a gradient: which of its results are needed, a bit for each
-    DType autocast{};           ///< the dtype that torch's autocast gives its arguments; of 0 bits if none was named
+    OperatorDefinition* jvp = nullptr;       ///< the Jacobian-vector product
+    std::vector<int> tangents_of, tangents;  ///< by it: the inputs and the results that have tangents
+    int needed_parameter = -1;               ///< of a gradient: which of its results are needed, a bit for each
+    DType autocast{};  ///< the dtype that torch's autocast gives its arguments; of 0 bits if none was named
 
     /// Sorts the parameters into inputs and results; `suffix` is appended to the name. Throws Error.
     explicit OperatorDefinition(const OperatorFunctions& functions, const char* suffix = "");
@@ -107,6 +119,12 @@ struct OperatorDefinition {
     }
     /// Whether the number of rows of a result is known after a call alone.
     bool is_bounded(int out) const noexcept { return has_bounds && has_bound(*parameters()[outs[out]].requirement); }
+    /// Whether some input is a list, of tensors or of integers.
+    bool takes_lists() const noexcept {
+        bool takes = has_lists;
+        for (int i = 0; i < input_count; ++i) takes = takes || input_facts(i).kind == ParameterKind::integers;
+        return takes;
+    }
     bool has_device() const noexcept { return device_overloads != nullptr; }
     /// The name of a parameter, for an error.
     const char* name_of(int parameter) const noexcept;
@@ -125,6 +143,10 @@ struct OperatorDefinition {
 void finish_operator(OperatorDefinition& op);
 /// Makes functions, or another operator, the gradient of `op`. Throws Error if they do not fit.
 void add_gradient_to(OperatorDefinition& op, const OperatorExtension& extension);
+/// Throws Error if the arguments' types do not tell the runs of dimensions apart.
+void check_runs(const OperatorDefinition& op, const OverloadFacts& overload);
+/// Makes functions the Jacobian-vector product of `op`. Throws Error if they do not fit.
+void add_jvp_to(OperatorDefinition& op, const OperatorFunctions& functions);
 /// By overload, where each of its results has its dtype from. Throws Error if one has none.
 std::unique_ptr<DTypeSource[]> find_dtype_sources(const OperatorDefinition& op, const OverloadFacts* overloads,
                                                   int count);

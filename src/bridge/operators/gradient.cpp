@@ -291,6 +291,44 @@ void add_gradient_to(OperatorDefinition& op, const OperatorExtension& extension)
     op.gradient = *extension.functions->definition = made.release();
 }
 
+/// The inputs of a Jacobian-vector product: "tangent_x" for each floating-point input, then the inputs.
+static void name_inputs_of_jvp(const OperatorDefinition& op, OperatorDefinition& jvp) {
+    const int tangents = static_cast<int>(op.tangents_of.size());
+    const auto refuse = [&](Message why) { op.refuse({"its jvp ", why}); };
+    if (jvp.input_count != tangents + op.input_count)
+        refuse({"takes ", jvp.input_count, " inputs; expected ", tangents + op.input_count,
+                ": a tangent for each floating-point tensor input, then the inputs"});
+    for (int i = 0; i < jvp.input_count; ++i) {
+        const int of = i < tangents ? op.tangents_of[static_cast<std::size_t>(i)] : i - tangents;
+        const ParameterFacts &found = jvp.input_facts(i), &expected = op.input_facts(of);
+        jvp.inputs[i].name = (i < tangents ? "tangent_" : "") + op.inputs[of].name;
+        const bool is_as_optional =
+            i < tangents ? found.optional || !expected.optional : found.optional == expected.optional;
+        if (found.kind != expected.kind) refuse({"takes '", jvp.inputs[i].name, "' as another kind"});
+        if (!is_as_optional)
+            refuse({"takes '", jvp.inputs[i].name, "', which ", expected.optional ? "may" : "cannot", " be None"});
+    }
+}
+
+void add_jvp_to(OperatorDefinition& op, const OperatorFunctions& functions) {
+    if (op.writes_inputs) op.refuse("its jvp cannot be, since it writes an argument in place");
+    for (int i = 0; i < op.input_count; ++i)
+        if (is_floating(op, i)) op.tangents_of.push_back(i);
+    for (int i = 0; i < op.out_count; ++i)
+        if (is_floating(*op.parameters()[op.outs[i]].requirement)) op.tangents.push_back(i);
+    auto made = std::make_unique<OperatorDefinition>(functions, "_jvp");
+    name_inputs_of_jvp(op, *made);
+    const int results = static_cast<int>(op.tangents.size());
+    if (made->out_count != results)
+        op.refuse({"its jvp has ", made->out_count, " results; expected ", results,
+                   ", a tangent for each floating-point result"});
+    for (int i = 0; i < results; ++i)
+        made->out_names[i] = concat({"tangent of '", op.out_names[op.tangents[static_cast<std::size_t>(i)]], "'"});
+    made->batch = op.batch;
+    finish_operator(*made);
+    op.jvp = *functions.definition = made.release();
+}
+
 }  // namespace detail
 
 ISTHMUS_END

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call.h"  // Python.h must come before any standard header
 
+#include <deque>
+
 #include <isthmus/python/arguments.h>
 #include "../runtime/errors.h"
 #include "../runtime/lookups.h"
@@ -40,12 +42,30 @@ struct AbstractTensor {
     }
 };
 
-bool set_argument(OperatorCall& call, const OperatorInput& input, PyObject* spec, AbstractTensor& tensor) {
+/// The elements of a list by their dtypes and sizes.
+bool set_list(OperatorCall& call, const OperatorInput& input, PyObject* specs, std::deque<AbstractTensor>& tensors) {
+    const Ref elements(PySequence_Tuple(specs));
+    for (Py_ssize_t k = 0; elements && k < PyTuple_GET_SIZE(elements.get()); ++k) {
+        AbstractTensor& tensor = tensors.emplace_back();
+        if (!tensor.read(PyTuple_GET_ITEM(elements.get(), k), input.name.c_str())) return false;
+        call.list(input.parameter).add(tensor.t, 0);
+        if (tensor.is_symbolic) call.set_symbolic();
+    }
+    return static_cast<bool>(elements);
+}
+
+bool set_argument(OperatorCall& call, const OperatorInput& input, PyObject* spec, std::deque<AbstractTensor>& tensors) {
     const OperatorDefinition& op = call.definition();
     const ParameterFacts& facts = op.parameters()[input.parameter];
+    if (facts.is_list()) {
+        if (set_list(call, input, spec, tensors)) return true;
+        if (PyErr_Occurred() == nullptr) raise_type(op.function.c_str(), input.name.c_str(), "a list of tensors", spec);
+        return false;
+    }
     if (facts.is_tensor() && spec == Py_None && facts.optional) {
         call.set_absent(input.parameter);
     } else if (facts.is_tensor()) {
+        AbstractTensor& tensor = tensors.emplace_back();
         if (!tensor.read(spec, input.name.c_str())) {
             if (PyErr_Occurred() == nullptr) raise_type(op.function.c_str(), input.name.c_str(), "a tensor", spec);
             return false;
@@ -72,14 +92,14 @@ PyObject* infer_operator(const OperatorDefinition& op, PyObject* arguments, int 
     OperatorCall call(op, batch_ndim);
     call.set_abstract();
     if (leaves_formulas) call.leave_formulas();
-    AbstractTensor tensors[max_parameters];
+    std::deque<AbstractTensor> tensors;  // at addresses that stay
     Ref sequence(PySequence_Fast(arguments, "expected a sequence"));
     if (!sequence) return nullptr;
     if (PySequence_Fast_GET_SIZE(sequence.get()) != op.input_count)
         return PyErr_Format(PyExc_ValueError, "%s(): expected %d arguments", op.function.c_str(), op.input_count);
     for (int i = 0; i < op.input_count; ++i) {
         const Ref item = sequence_item(sequence.get(), i);
-        if (!item || !set_argument(call, op.inputs[i], item.get(), tensors[i])) return nullptr;
+        if (!item || !set_argument(call, op.inputs[i], item.get(), tensors)) return nullptr;
     }
     if (auto chosen = call.choose(); !chosen) return set_python_error(chosen.error()), nullptr;
     Ref results(PyList_New(0));

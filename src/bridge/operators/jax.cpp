@@ -3,6 +3,8 @@
 #include "call.h"  // Python.h must come before any standard header
 
 #include <algorithm>
+#include <array>
+#include <forward_list>
 #include <stdexcept>
 
 #include "xla_ffi.h"
@@ -20,9 +22,10 @@ struct XlaRefused : std::exception {
 };
 
 /// One call of XLA, on one of its threads, without Python. isthmus.operators passes these attributes: "how" has a
-/// letter for each input, t and s for a tensor and a scalar among the operands, a for an attribute "p<place>", n for an
-/// argument that was not given; "rank" is that of the first operand without batch dimensions, of which all operands
-/// have the same number. Behind the operator's results is one for each operand that is written.
+/// letter for each input, t and s for a tensor and a scalar among the operands, l for a list of tensors there, whose
+/// length is the attribute "p<place>", a for an attribute "p<place>", n for an argument that was not given; "rank" is
+/// that of the first operand without batch dimensions, of which all operands have the same number. Behind the
+/// operator's results is one for each operand that is written.
 class XlaCall {
 public:
     XlaCall(const OperatorDefinition& op, const xla::CallFrame& frame) noexcept : op_(op), frame_(frame) {}
@@ -107,6 +110,12 @@ private:
         if (kind == ParameterKind::text) {
             const std::string_view given = text(name);
             value.text = {given.data() != nullptr ? given.data() : "", given.size()};
+        } else if (kind == ParameterKind::integers) {
+            const auto& given = attribute<xla::Array>(name, xla::array, "array");
+            static constexpr std::int64_t none = 0;
+            if (given.dtype != xla::int64_number && given.size != 0)
+                refuse_argument(op_.inputs[input].name, "the attribute is not of int64");
+            value.integers = {given.size != 0 ? static_cast<const std::int64_t*>(given.data) : &none, given.size};
         } else if (kind == ParameterKind::dtype) {
             DType dtype;
             if (!DType::parse(text(name), dtype))
@@ -124,25 +133,38 @@ private:
         for (int i = 0; i < op_.input_count; ++i) {
             const ParameterFacts& facts = op_.input_facts(i);
             const char c = how(i);
-            const bool is_word = facts.kind == ParameterKind::text || facts.kind == ParameterKind::dtype;
-            const bool scalar = !facts.is_tensor() && (c == 'a' || (c == 's' && !is_word));
+            const bool is_word = facts.kind == ParameterKind::text || facts.kind == ParameterKind::dtype ||
+                                 facts.kind == ParameterKind::integers;
+            if (facts.is_list() && c == 'l' && length_of(i) >= 0) continue;
+            const bool scalar = facts.requirement == nullptr && (c == 'a' || (c == 's' && !is_word));
             if (scalar || (facts.is_tensor() && c == 't') || (c == 'n' && facts.optional)) continue;
             refuse_argument(op_.inputs[i].name, {"the attribute 'how' has '", std::string(1, c),
                                                  "', which is not for an argument of its kind"});
         }
     }
-    /// How many batch dimensions vmap has added, and their sizes.
+    /// Of a list of tensors.
+    std::int64_t length_of(int input) const {
+        const xla::Scalar& length = scalar(concat({"p", input}));
+        if (length.dtype != xla::int64_number) refuse_argument(op_.inputs[input].name, "its length is not an int64");
+        return *static_cast<const std::int64_t*>(length.value);
+    }
+    /// How many operands an input has.
+    std::int64_t operands_of(int input) const {
+        return how(input) == 'l' ? length_of(input) : how(input) == 't' || how(input) == 's' ? 1 : 0;
+    }
+    /// How many batch dimensions vmap has added, and their sizes. Not of an operator with lists of tensors, whose calls
+    /// JAX makes one by one.
     void find_batch() {
         how_ = text("how");
         check_letters();
-        int operands = 0, written = 0;
+        std::int64_t operands = 0, written = 0;
         for (int i = 0; i < op_.input_count; ++i) {
-            operands += how(i) == 't' || how(i) == 's';
-            written += is_written(i);
+            operands += operands_of(i);
+            written += is_written(i) ? operands_of(i) : 0;
         }
         if (frame_.arguments.size != operands || frame_.results.size != op_.out_count + written)
             refuse("XLA's operands and results are not those of this operator");
-        if (operands == 0) return;
+        if (operands == 0 || op_.has_lists) return;
         const xla::Scalar& given = scalar("rank");
         if (given.dtype != xla::int64_number) refuse("the attribute 'rank' is not an int64");
         const std::int64_t rank = *static_cast<const std::int64_t*>(given.value), whole = operand(0).rank;
@@ -173,27 +195,26 @@ private:
                                                        ", got sizes ", sizes_of(buffer)});
         }
     }
-    bool is_written(int input) const {
-        return how(input) == 't' && op_.input_facts(input).kind == ParameterKind::in_out;
-    }
+    bool is_written(int input) const { return op_.input_facts(input).is_written() && how(input) != 'n'; }
     /// XLA gives an operand that is written and its result the same memory; if it did not, the result is a copy.
     void copy_written() const {
         int next = 0, written = op_.out_count;
         for (int i = 0; i < op_.input_count; ++i) {
-            if (how(i) != 't' && how(i) != 's') continue;
-            const xla::Buffer& given = operand(next++);
-            if (!is_written(i)) continue;
-            const xla::Buffer& made = result(written++);
-            if (made.rank != given.rank || !std::equal(given.dims, given.dims + given.rank, made.dims) ||
-                made.dtype != given.dtype)
-                refuse_argument(op_.inputs[i].name,
-                                {"expected a result of sizes ", sizes_of(given), ", got ", sizes_of(made)});
-            if (made.data == given.data) continue;
-            if (stream_) refuse_argument(op_.inputs[i].name, "XLA did not give its result the same memory");
-            std::int64_t strides[max_ndim];
-            std::memcpy(made.data, given.data,
-                        static_cast<std::size_t>(layout::nbytes(describe(given, nullptr, strides), false)));
+            for (std::int64_t k = operands_of(i); k > 0; --k) {
+                const xla::Buffer& given = operand(next++);
+                if (is_written(i)) copy_written(op_.inputs[i].name, given, result(written++));
+            }
         }
+    }
+    void copy_written(const std::string& name, const xla::Buffer& given, const xla::Buffer& made) const {
+        if (made.rank != given.rank || !std::equal(given.dims, given.dims + given.rank, made.dims) ||
+            made.dtype != given.dtype)
+            refuse_argument(name, {"expected a result of sizes ", sizes_of(given), ", got ", sizes_of(made)});
+        if (made.data == given.data) return;
+        if (stream_) refuse_argument(name, "XLA did not give its result the same memory");
+        std::int64_t strides[max_ndim];
+        std::memcpy(made.data, given.data,
+                    static_cast<std::size_t>(layout::nbytes(describe(given, nullptr, strides), false)));
     }
     /// Whether a buffer has the batch dimensions, each of the common size or of size 1.
     void check_batch(const xla::Buffer& buffer, const std::string& name) const {
@@ -225,6 +246,7 @@ private:
         // Without batch dimensions at a place: "rank" counts those too that the operator broadcasts itself.
         OperatorCall call(op_, place == nullptr ? batch_ndim_ : 0);
         std::int64_t strides[max_parameters][max_ndim];
+        std::forward_list<std::array<std::int64_t, max_ndim>> list_strides;
         int next = 0, written = op_.out_count;
         for (int i = 0; i < op_.input_count; ++i) {
             const int p = op_.inputs[i].parameter;
@@ -237,6 +259,12 @@ private:
                     call.set_sizes(p, t, 0);
                 else
                     call.set_tensor(p, t, 0);
+            } else if (how(i) == 'l') {
+                for (std::int64_t k = length_of(i); k > 0; --k) {
+                    const xla::Buffer& given = operand(next++);
+                    const xla::Buffer& memory = is_written(i) ? result(written++) : given;
+                    call.list(p).add(describe(memory, nullptr, list_strides.emplace_front().data()), 0);
+                }
             } else if (how(i) == 's') {
                 if (stream_) refuse_on_device(i);
                 const DLTensor t = describe(operand(next), place, strides[p]);

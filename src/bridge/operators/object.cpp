@@ -27,15 +27,18 @@ PyObject* operators_module() {
 
 namespace {
 
-constexpr const char* parameter_kind_names[] = {"tensor", "in_out", "out",   "number", "integer", "boolean",
-                                                "text",   "stream", "dtype", "sizes",  "random"};
+constexpr const char* parameter_kind_names[] = {"tensor",  "in_out",  "out",     "number",  "integer",
+                                                "boolean", "text",    "stream",  "dtype",   "sizes",
+                                                "random",  "tensors", "in_outs", "integers"};
 
-/// (3, "n", "n+1", "c/(h*w)", None), or None if the sizes are free. `more`: of them there are that many and a 0.
+/// (3, "n", "n+1", "c/(h*w)", "b...", None), or None if the sizes are free. `more`: of them there are that many and a
+/// 0.
 PyObject* table_sizes(const Requirement& r, int more) {
-    if (r.size_count < 0) Py_RETURN_NONE;
-    Ref tuple(PyTuple_New(r.size_count + more));
-    for (int i = 0; tuple && i < more; ++i) PyTuple_SET_ITEM(tuple.get(), r.size_count + i, PyLong_FromLong(0));
-    for (int i = 0; tuple && i < r.size_count; ++i) {
+    if (r.size_count == -1) Py_RETURN_NONE;
+    const int count = spec_count(r);
+    Ref tuple(PyTuple_New(count + more));
+    for (int i = 0; tuple && i < more; ++i) PyTuple_SET_ITEM(tuple.get(), count + i, PyLong_FromLong(0));
+    for (int i = 0; tuple && i < count; ++i) {
         const SizeSpec& spec = r.sizes[i];
         const std::string text = words_of_size(spec);
         PyObject* item = !text.empty()      ? PyUnicode_FromString(text.c_str())
@@ -84,7 +87,7 @@ PyObject* table_row(const OperatorDefinition& op, const std::string& name, int p
     const ParameterFacts& facts = op.parameters()[parameter];
     const char* kind = parameter_kind_names[static_cast<int>(facts.kind)];
     Ref row(Py_BuildValue("{s:s,s:s,s:O}", "name", name.c_str(), "kind", kind, "optional", as_bool(facts.optional)));
-    if (!row || !facts.is_tensor()) return row.release();
+    if (!row || facts.requirement == nullptr) return row.release();
     const Requirement& r = *facts.requirement;
     const int more = facts.kind == ParameterKind::sizes ? 1 : 0;
     const bool good = put(row.get(), "sizes", table_sizes(r, more)) &&
@@ -95,22 +98,27 @@ PyObject* table_row(const OperatorDefinition& op, const std::string& name, int p
     return good ? row.release() : nullptr;
 }
 
+PyObject* list_of(const std::vector<int>& numbers) {
+    Ref list(PyList_New(0));
+    for (const int number : numbers) {
+        const Ref item(PyLong_FromLong(number));
+        if (!list || !item || PyList_Append(list.get(), item.get()) != 0) return nullptr;
+    }
+    return list.release();
+}
+
 /// {"sources": [("grad", 0), ("result", 1), ("input", 2), ("sizes", 0), ("size", "n"), ("needed", None)], "of": [0],
 /// "named": None}: what the gradient takes, by its inputs, and the inputs that it is of, by its results; None if there
 /// is none.
 PyObject* table_plan(const OperatorDefinition& op) {
     static const char* const kinds[] = {"grad", "result", "input", "sizes", "size", "needed"};
     if (op.plan.sources.empty() && op.plan.of.empty()) Py_RETURN_NONE;
-    Ref sources(PyList_New(0)), of(PyList_New(0));
+    Ref sources(PyList_New(0)), of(list_of(op.plan.of));
     for (const GradientSource& source : op.plan.sources) {
         const char* kind = kinds[static_cast<int>(source.kind)];
         Ref item(source.index >= 0 ? Py_BuildValue("(si)", kind, source.index)
                                    : Py_BuildValue("(sz)", kind, source.size.empty() ? nullptr : source.size.c_str()));
         if (!sources || !item || PyList_Append(sources.get(), item.get()) != 0) return nullptr;
-    }
-    for (const int input : op.plan.of) {
-        const Ref item(PyLong_FromLong(input));
-        if (!of || !item || PyList_Append(of.get(), item.get()) != 0) return nullptr;
     }
     if (!sources || !of) return nullptr;
     return Py_BuildValue("{s:O,s:O,s:z}", "sources", sources.get(), "of", of.get(), "named",
@@ -118,9 +126,9 @@ PyObject* table_plan(const OperatorDefinition& op) {
 }
 
 /// {"name": …, "inputs": [{"name", "kind", "optional", "sizes", "dtypes", "rank", "contiguous", "packed"[, "default"]},
-/// …], "outs": […], "batch", "cuda", "writes", "plan", "autocast"}: a new reference, or NULL with a Python exception
-/// set. `kind` is "tensor", "in_out", "number", "integer", "boolean", "text", "dtype", "sizes" or "random"; `rank` is
-/// -1 and `sizes` None if they are free.
+/// …], "outs": […], "batch", "cuda", "writes", "lists", "plan", "tangents", "autocast"}: a new reference, or NULL with
+/// a Python exception set. `kind` is "tensor", "in_out", "number", "integer", "boolean", "text", "dtype", "sizes",
+/// "random", "tensors", "in_outs" or "integers"; `rank` is -1 and `sizes` None if they are free.
 PyObject* operator_table(const OperatorDefinition& op) {
     Ref inputs(PyList_New(0)), outs(PyList_New(0));
     bool good = inputs && outs;
@@ -135,12 +143,16 @@ PyObject* operator_table(const OperatorDefinition& op) {
                PyList_Append(outs.get(), row.get()) == 0;
     }
     const Ref plan(good ? table_plan(op) : nullptr);
-    if (!plan) return nullptr;
+    const Ref of(list_of(op.tangents_of)), gives(list_of(op.tangents));
+    const Ref tangents(op.jvp != nullptr && of && gives ? Py_BuildValue("(OO)", of.get(), gives.get())
+                                                        : Py_NewRef(Py_None));
+    if (!plan || !of || !gives || !tangents) return nullptr;
     const std::string autocast = op.autocast.bits() != 0 ? op.autocast.name() : std::string();
-    return Py_BuildValue("{s:s,s:s,s:s,s:O,s:O,s:O,s:O,s:O,s:O,s:z}", "name", op.name.c_str(), "space",
+    return Py_BuildValue("{s:s,s:s,s:s,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:z}", "name", op.name.c_str(), "space",
                          op.space.c_str(), "function", op.function.c_str(), "batch", as_bool(op.batch), "cuda",
-                         as_bool(op.has_device()), "writes", as_bool(op.writes_inputs), "inputs", inputs.get(), "outs",
-                         outs.get(), "plan", plan.get(), "autocast", autocast.empty() ? nullptr : autocast.c_str());
+                         as_bool(op.has_device()), "writes", as_bool(op.writes_inputs), "lists", as_bool(op.has_lists),
+                         "inputs", inputs.get(), "outs", outs.get(), "plan", plan.get(), "tangents", tangents.get(),
+                         "autocast", autocast.empty() ? nullptr : autocast.c_str());
 }
 
 struct OperatorObject {
@@ -184,6 +196,12 @@ PyObject* operator_get_gradient(PyObject* self, void*) {
     OperatorDefinition* gradient = definition_of(self).gradient;
     if (gradient == nullptr) Py_RETURN_NONE;
     return make_operator_object(gradient);
+}
+
+PyObject* operator_get_jvp(PyObject* self, void*) {
+    OperatorDefinition* jvp = definition_of(self).jvp;
+    if (jvp == nullptr) Py_RETURN_NONE;
+    return make_operator_object(jvp);
 }
 
 /// Identifies the functions that frameworks call; the same after a module was imported again and has registered again.
@@ -335,6 +353,7 @@ PyTypeObject* make_operator_type() {
          nullptr},
         {"_table", operator_get_table, nullptr, nullptr, nullptr},
         {"_gradient", operator_get_gradient, nullptr, nullptr, nullptr},
+        {"_jvp", operator_get_jvp, nullptr, nullptr, nullptr},
         {"_identity", operator_get_identity, nullptr, nullptr, nullptr},
         {"_xla_target", operator_get_xla_target, nullptr, nullptr, nullptr},
         {"_xla_cuda_target", operator_get_xla_cuda_target, nullptr, nullptr, nullptr},

@@ -19,7 +19,7 @@ inline ISTHMUS_COLD Error explain_tracked(const OperatorDefinition& op, const ch
         why = "it requires grad, and this operator has no gradient; register it with .gradient<g>()";
         otherwise = ", call it under torch.no_grad(), or hand over x.detach()";
     } else if (loaded_module("isthmus.operators")) {
-        why = "it has a tangent, and operators have no forward mode; hand over ";
+        why = "it has a tangent, and this operator has no forward mode (.jvp<t>()); hand over ";
         otherwise = "torch.autograd.forward_ad.unpack_dual(x).primal";
     }
     return make_error(ErrorCode::requires_grad, {call_prefix(op.function.c_str(), name), why, otherwise});
@@ -29,6 +29,13 @@ inline ISTHMUS_COLD Error explain_seen(const OperatorDefinition& op) {
                       {op.function,
                        "(): torch has to see this call (a mode, a tracer, autocast or a subclass of "
                        "torch.Tensor), and that needs the package isthmus, which is not installed"});
+}
+/// A call that has no framework, since its lists of tensors are empty.
+inline ISTHMUS_COLD Error explain_no_tensor(const OperatorDefinition& op) {
+    return make_error(ErrorCode::bad_argument, ErrorKind::value,
+                      {op.function,
+                       "(): found no tensor in its arguments; expected at least one, since a call belongs "
+                       "to its framework"});
 }
 /// Only JAX makes arrays on its devices: the call is made through XLA.
 inline ISTHMUS_COLD Error explain_jax(const OperatorDefinition& op, Device device) {

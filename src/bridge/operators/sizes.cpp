@@ -26,16 +26,20 @@ Result<void> OperatorCall::append_sizes(int out, SizesList& shape) const {
         for (int d = 0; d == 0 || d < r.min_rank; ++d) shape.push_back(0);
         return {};
     }
-    const bool by_sizes = r.size_count >= 0 && op_.like[out] == op_.first_tensor;
+    const bool by_sizes = r.size_count != -1 && op_.like[out] == op_.first_tensor;
     const DLTensor* like = by_sizes || op_.like[out] < 0 ? nullptr : values_[op_.like[out]].tensor;
     if (like != nullptr) {
         for (int d = 0; d < like->ndim; ++d) shape.push_back(like->shape[d]);
         return {};
     }
     // Without sizes either, it is the gradient of an argument that was not given, which is empty.
-    for (int d = 0; r.size_count < 0 && d < r.min_rank; ++d) shape.push_back(0);
-    for (int d = 0; d < r.size_count; ++d) {
+    for (int d = 0; r.size_count == -1 && d < r.min_rank; ++d) shape.push_back(0);
+    for (int d = 0; d < spec_count(r); ++d) {
         const SizeSpec& spec = r.sizes[d];
+        if (ISTHMUS_UNLIKELY(is_run(spec))) {
+            if (auto appended = append_run(out, spec, by_sizes, shape); !appended) return appended;
+            continue;
+        }
         std::int64_t size = spec.name.empty() ? spec.size : names_.size_of(spec.name);
         if (ISTHMUS_UNLIKELY(size == dyn)) {
             const auto other =

@@ -3,12 +3,14 @@
 #include "call.h"  // Python.h must come before any standard header
 
 #include <algorithm>
+#include <forward_list>
 #include <stdexcept>
 #include <vector>
 
 #include "../framework/torch/shims.h"
 #include "../results.h"
 #include "../runtime/names.h"
+#include "refusals.h"
 
 ISTHMUS_BEGIN
 
@@ -26,6 +28,9 @@ struct TorchLibraryShims {
     int (*string_text)(void*, const char**);
     int (*delete_string)(void*);
     int (*delete_value)(std::uint64_t*);
+    int (*list_size)(void*, std::size_t*) = nullptr;
+    int (*list_item)(void*, std::size_t, std::uint64_t*) = nullptr;
+    int (*delete_list)(void*) = nullptr;
     int (*copy)(TorchShims::Handle to, TorchShims::Handle from, std::int32_t non_blocking);
     int (*reinterpret)(TorchShims::Handle of, std::int64_t ndim, const std::int64_t* sizes, const std::int64_t* strides,
                        std::int64_t offset, TorchShims::Handle* made);
@@ -42,16 +47,24 @@ struct TorchLibraryShims {
                find_symbol(lib, "aoti_torch_copy_", copy) &&
                find_symbol(lib, "aoti_torch__reinterpret_tensor", reinterpret);
     }
+    /// The same of those for lists, which came later.
+    bool load_lists() noexcept {
+        void* lib = find_library(ISTHMUS_LIBRARY("torch_cpu"));
+        return find_symbol(lib, "torch_list_size", list_size) && find_symbol(lib, "torch_list_get_item", list_item) &&
+               find_symbol(lib, "torch_delete_list", delete_list);
+    }
 };
 ISTHMUS_STATE TorchLibraryShims torch_library_shims{};
 
 Result<bool> implement_in_torch(const OperatorDefinition& op, const char* key) {
     TorchLibraryShims& shims = torch_library_shims;
     if (!torch_has_shims() || find_torch_empty() == nullptr || !shims.load()) return false;
+    if (op.takes_lists() && !shims.load_lists()) return false;
     TorchLibraryShims::Library library = nullptr;
-    const bool good = shims.init_impl(op.space.c_str(), key, "isthmus", 0, &library) == 0 &&
-                      shims.impl(library, op.function.c_str(), op.functions.torch) == 0 &&
-                      shims.impl(library, (op.function + "_batched").c_str(), op.functions.torch) == 0;
+    const bool good =
+        shims.init_impl(op.space.c_str(), key, "isthmus", 0, &library) == 0 &&
+        shims.impl(library, op.function.c_str(), op.functions.torch) == 0 &&
+        (op.has_lists || shims.impl(library, (op.function + "_batched").c_str(), op.functions.torch) == 0);
     if (good) return true;  // the library is never freed, as the operator is not
     return make_error(ErrorCode::consumer_failed, {"operator '", op.name, "': torch refused it: ", torch_shims.what()});
 }
@@ -176,6 +189,8 @@ public:
         for (int i = 0; i < op_.input_count; ++i) load(i);
         if (ISTHMUS_UNLIKELY(!device_.is_host()) && op_.has_device()) go_to_device();
         if (!device_.is_host()) call_.set_device_packer(pack, this);
+        if (ISTHMUS_UNLIKELY(!have_device_) && op_.first_tensor < 0)
+            throw std::runtime_error(explain_no_tensor(op_).what());
         throw_if_error(call_.choose());
         for (; made_ < op_.out_count;) make(made_);
         if (const CapturedException captured = call_.run())
@@ -207,6 +222,16 @@ private:
         const std::uint64_t* bits = place(input);
         return bits != nullptr ? reinterpret_cast<void*>(*bits) : nullptr;
     }
+    static std::size_t size_of(void* list) noexcept {
+        std::size_t size = 0;
+        torch_library_shims.list_size(list, &size);
+        return size;
+    }
+    static std::uint64_t item_of(void* list, std::size_t place) noexcept {
+        std::uint64_t bits = 0;
+        torch_library_shims.list_item(list, place, &bits);
+        return bits;
+    }
     void drop(int input) noexcept {
         if (dropped_[input]) return;
         dropped_[input] = true;
@@ -215,6 +240,12 @@ private:
         void* const object = facts.is_tensor() || is_text ? handle(input) : nullptr;
         if (object != nullptr && is_text) torch_library_shims.delete_string(object);
         if (object != nullptr && !is_text) torch_shims.delete_handle(object);
+        const bool is_list = facts.is_list() || facts.kind == ParameterKind::integers;
+        if (void* const list = is_list ? handle(input) : nullptr) {
+            for (std::size_t k = 0; facts.is_list() && k < size_of(list); ++k)
+                torch_shims.delete_handle(reinterpret_cast<TorchShims::Handle>(item_of(list, k)));
+            torch_library_shims.delete_list(list);
+        }
         if (facts.optional && raw(input) != 0)
             torch_library_shims.delete_value(reinterpret_cast<std::uint64_t*>(raw(input)));
     }
@@ -224,6 +255,8 @@ private:
         if (facts.is_tensor()) return load_tensor(input);
         const std::uint64_t* bits = place(input);
         if (bits == nullptr) return call_.set_absent(op_.inputs[input].parameter);
+        if (facts.is_list()) return load_tensors(input);
+        if (facts.kind == ParameterKind::integers) return load_integers(input, value);
         if (facts.kind == ParameterKind::text) {
             torch_library_shims.string_length(handle(input), &value.text.size);
             torch_library_shims.string_text(handle(input), &value.text.data);
@@ -237,16 +270,42 @@ private:
                         facts.kind == ParameterKind::boolean ? static_cast<const void*>(&lowest) : bits);
         if (facts.optional) value.set_scalar_given();
     }
+    void load_integers(int input, ParameterValue& value) {
+        void* const list = handle(input);
+        std::vector<std::int64_t>& integers = integers_.emplace_front(size_of(list) + 1);  // never without an address
+        for (std::size_t k = 0; k + 1 < integers.size(); ++k) integers[k] = static_cast<std::int64_t>(item_of(list, k));
+        value.integers = {integers.data(), integers.size() - 1};
+    }
+    void load_tensors(int input) {
+        void* const list = handle(input);
+        ListArgument& given = call_.list(op_.inputs[input].parameter);
+        for (std::size_t k = 0; k < size_of(list); ++k) {
+            const std::string name = name_of_element(op_.inputs[input].name, k);
+            const DLTensor t = describe(reinterpret_cast<TorchShims::Handle>(item_of(list, k)), input, name.c_str());
+            if (!have_device_) device_ = t.device;
+            have_device_ = true;
+            given.add(t, 0);
+        }
+    }
     void load_tensor(int input) {
-        const TorchShims& torch = torch_shims;
         const int parameter = op_.inputs[input].parameter;
         void* const tensor = handle(input);
         if (tensor == nullptr) return call_.set_absent(parameter);
+        const DLTensor t = describe(tensor, input, op_.inputs[input].name.c_str());
+        const ParameterKind kind = op_.input_facts(input).kind;
+        if (!have_device_ && kind != ParameterKind::random) device_ = t.device;
+        have_device_ = have_device_ || kind != ParameterKind::random;
+        if (kind == ParameterKind::sizes) return call_.set_sizes(parameter, t, 0);
+        call_.set_tensor(parameter, t, 0);
+    }
+    /// `name`: of the argument, or of its element.
+    DLTensor describe(TorchShims::Handle tensor, int input, const char* name) const {
+        const TorchShims& torch = torch_shims;
         DLTensor t;
         std::memset(&t, 0, sizeof t);
         std::int64_t ndim = 0;
         std::int32_t number = 0, type = 0, index = 0;
-        const bool writes = op_.input_facts(input).kind == ParameterKind::in_out;
+        const bool writes = op_.input_facts(input).is_written();
         const bool good = torch.get_dim(tensor, &ndim) == 0 && torch.get_sizes(tensor, &t.shape) == 0 &&
                           torch.get_strides(tensor, &t.strides) == 0 && torch.get_dtype(tensor, &number) == 0 &&
                           torch.get_device_type(tensor, &type) == 0 && torch.get_device_index(tensor, &index) == 0 &&
@@ -254,16 +313,12 @@ private:
                                   : torch.get_const_data_ptr(tensor, const_cast<const void**>(&t.data))) == 0;
         const DType dtype = torch_dtype_table.dtype_of(number);
         if (!good || ndim > max_ndim || dtype.bits() == 0)
-            throw std::runtime_error(concat({call_prefix(op_.function.c_str(), op_.inputs[input].name.c_str()),
-                                             "this torch.Tensor has no memory that can be described"}));
+            throw std::runtime_error(concat(
+                {call_prefix(op_.function.c_str(), name), "this torch.Tensor has no memory that can be described"}));
         t.ndim = static_cast<std::int32_t>(ndim);
         t.dtype = dtype;
         t.device = type == torch.device_cpu ? DLDevice{kDLCPU, 0} : DLDevice{torch_gpu_type(), index};
-        const ParameterKind kind = op_.input_facts(input).kind;
-        if (!have_device_ && kind != ParameterKind::random) device_ = t.device;
-        have_device_ = have_device_ || kind != ParameterKind::random;
-        if (kind == ParameterKind::sizes) return call_.set_sizes(parameter, t, 0);
-        call_.set_tensor(parameter, t, 0);
+        return t;
     }
     /// A row-major copy of an input, made by torch on its current stream, which is that of the kernel.
     static Result<DLTensor> pack(void* self, int parameter, const DLTensor& whole) {
@@ -277,7 +332,11 @@ private:
         if (!make_torch_handle(made, copy, whole.dtype, whole.device, shape))
             return make_error(ErrorCode::producer_failed, {"torch made no tensor for a row-major copy"});
         stack.copies_.push_back(copy);
-        if (torch_library_shims.copy(copy, stack.handle(input), 0) != 0)
+        void* source = stack.handle(input);
+        if (stack.op_.input_facts(input).is_list())
+            source = reinterpret_cast<void*>(
+                item_of(source, static_cast<std::size_t>(&whole - stack.call_.list(parameter).tensors.data())));
+        if (torch_library_shims.copy(copy, source, 0) != 0)
             return make_error(ErrorCode::producer_failed, {"torch made no row-major copy: ", torch_shims.what()});
         torch_shims.get_sizes(copy, &made.t.shape);
         torch_shims.get_strides(copy, &made.t.strides);
@@ -331,7 +390,8 @@ private:
     bool dropped_[max_parameters] = {};
     TorchShims::Handle results_[max_results];
     int made_ = 0;
-    std::vector<TorchShims::Handle> copies_;  ///< row-major, of arguments that were not
+    std::forward_list<std::vector<std::int64_t>> integers_;  ///< the lists of integers
+    std::vector<TorchShims::Handle> copies_;                 ///< row-major, of arguments that were not
     Device device_ = Device::cpu();
     bool have_device_ = false;
     std::optional<Stream> stream_;

@@ -60,6 +60,8 @@ struct OperatorUfunc {
             const ParameterKind kind = op.input_facts(i).kind;
             if (kind == ParameterKind::in_out) refuse({"argument '", op.inputs[i].name, "' is written in place"});
             if (kind == ParameterKind::text) refuse({"argument '", op.inputs[i].name, "' is a string"});
+            if (op.input_facts(i).is_list() || kind == ParameterKind::integers)
+                refuse({"argument '", op.inputs[i].name, "' is a list"});
             if (kind == ParameterKind::random)
                 refuse({"argument '", op.inputs[i].name, "' is a source of random numbers"});
             if (kind == ParameterKind::dtype) refuse({"argument '", op.inputs[i].name, "' is a dtype"});

@@ -86,6 +86,11 @@ struct Scalar {
     int dtype;
     void* value;
 };
+struct Array {
+    int dtype;
+    std::size_t size;
+    void* data;
+};
 struct ByteSpan {
     const char* data;
     std::size_t size;

@@ -23,8 +23,8 @@ static ISTHMUS_COLD Error disagreement(Piece prefix, const Requirement& r, int d
         return make_error(ErrorCode::bad_layout, ErrorKind::value,
                           {expected, "this call names more than ", SizeNames::most, " sizes"});
     return make_error(ErrorCode::bad_layout, ErrorKind::value,
-                      {expected, r.sizes[dimension].name, " is ", size, " here and ", other.size, " in argument '",
-                       (other.argument != nullptr ? other.argument : ""), "'"});
+                      {expected, r.sizes[dimension].name, " is ", size, " here and ", other.size, " in ",
+                       named_argument(other.argument != nullptr ? other.argument : "")});
 }
 
 }  // namespace detail

@@ -42,7 +42,7 @@ ISTHMUS_COLD inline TextBuffer explain_sizes(const DLTensor& t, const Requiremen
         if (other->name != wanted.name) return compose("this call names more than % sizes", {SizeNames::most});
         const std::string_view name = wanted.name;
         if (other->argument != argument && other->argument != nullptr)
-            return compose("% is % here and % in argument '%'", {name, named, other->size, other->argument});
+            return compose("% is % here and % in %", {name, named, other->size, named_argument(other->argument)});
         return compose("% is % in dimension % and % in dimension %", {name, other->size, other->dimension, named, i});
     }
     return {};

@@ -76,6 +76,26 @@ def an_operator_asks_a_producer_that_alone_knows_its_stream(d: Driver) -> None:
 
 
 @case("cuda")
+def an_operator_with_a_list_of_tensors(d: Driver) -> None:
+    try:
+        import isthmus_operators_lists_test_ext as lists
+    except ImportError:
+        raise NeedsMore("needs the tests of operators to be built") from None
+    x, y, out = three(d, Interface, Interface)
+    with d.busy(y.stream):
+        assert lists.added([x, y], out=out) is out
+        assert d.waits(x.stream), d.log()  # for the other element
+        assert d.waits(out.stream), d.log()  # for the function
+    assert list(elements(out.address)) == [11, 22, 33, 44]
+    d.check_host_never_waited()
+    other = ext.pages([4], "float32", device=(d.type, 1))
+    found = refused("bad_device", ValueError, lists.added, [x, other], out=out)
+    assert found == (
+        "added(): argument 'xs', element 1: got float32[4] on cuda:1 beside tensors on cuda:0; expected one device"
+    )
+
+
+@case("cuda")
 def an_operator_in_a_capture(d: Driver) -> None:
     ops, stream = operators(), d.stream()
     x, y, out = (kind(d, stream) for kind in (Exchange, Interface, Interface))

@@ -19,12 +19,14 @@ namespace detail {
 
 /// The requirement for one dimension: a size, a name that stands for one size wherever it is written and how many more
 /// there are here than it stands for, or nothing. A formula is the name of a further SizeSpec, which stands `more`
-/// places behind this one.
+/// places behind this one. A run of dimensions ("b...") has the `more` a_run.
 struct SizeSpec {
     std::int64_t size = dyn;
     TextRef name{};
     std::int64_t more = 0;
 };
+inline constexpr std::int64_t a_run = INT64_MIN;
+constexpr bool is_run(const SizeSpec& spec) { return spec.more == a_run; }
 /// The formula of a size that an operator computes from others ("c/(h*w)"); empty for any other size.
 constexpr std::string_view formula_of(const SizeSpec& spec) {
     if (spec.size != dyn || !spec.name.empty() || spec.more == 0) return {};
@@ -63,8 +65,9 @@ struct Requirement {
     int min_rank = 0;
     int max_rank = max_ndim;
     const SizeSpec* sizes = nullptr;  ///< one per dimension, if size_count says so
-    int size_count =
-        -1;  ///< -1: no sizes are required. (GCC with -fsanitize=undefined compares no address at compile time.)
+    /// -1: no sizes are required. Below it: of n specs some are runs of dimensions, -1 - n. (GCC with
+    /// -fsanitize=undefined compares no address at compile time.)
+    int size_count = -1;
     int device_type = host_memory;
     std::size_t alignment = 1;
     TextRef words{};  ///< "uint8[h, w, 3] C-contiguous on cpu"
@@ -97,6 +100,11 @@ struct Requirement {
         sizes = wanted;
         size_count = count;
     }
+    /// Sizes among which are runs of dimensions, and `fixed` of other kinds.
+    constexpr void ask_runs(const SizeSpec* wanted, int count, int fixed) {
+        ask_sizes(wanted, -1 - count);
+        ask_ranks(fixed, max_ndim);
+    }
     constexpr void ask_ranks(int least, int most) {
         ranks_clash = ranks_clash || least > max_rank || most < min_rank;
         if (least > min_rank) min_rank = least;
@@ -112,6 +120,13 @@ struct Requirement {
         device_type = wanted;
     }
 };
+
+/// Whether some sizes are runs of dimensions.
+constexpr bool has_runs(const Requirement& r) { return r.size_count < -1; }
+/// How many specs of sizes there are, each of a dimension or of a run.
+constexpr int spec_count(const Requirement& r) {
+    return r.size_count >= 0 ? r.size_count : has_runs(r) ? -1 - r.size_count : 0;
+}
 
 constexpr bool is_host_type(int type) noexcept {
     return type == host_memory || (type != any_memory && Device(type, 0).is_host());
@@ -167,9 +182,10 @@ struct ConstexprString {
     constexpr std::string_view view() const { return {text, size}; }
 };
 
-/// "n", "n+1", "n-1".
+/// "n", "n+1", "n-1", "b...".
 constexpr void add_size_name(Words& words, const SizeSpec& spec) {
     words.add(spec.name);
+    if (is_run(spec)) return words.add("...");
     if (spec.more == 0) return;
     words.add(spec.more > 0 ? '+' : '-');
     words.add(spec.more > 0 ? spec.more : -spec.more);
@@ -178,12 +194,12 @@ constexpr void add_size_name(Words& words, const SizeSpec& spec) {
 /// Adds all that follows the dtype: "[h, w, 3] C-contiguous on cpu".
 constexpr void add_shape_words(Words& words, const Requirement& r) {
     words.add('[');
-    if (r.min_rank == r.max_rank) {
-        for (int i = 0; i < r.min_rank; ++i) {
+    if (r.min_rank == r.max_rank || has_runs(r)) {
+        for (int i = 0; i < (has_runs(r) ? spec_count(r) : r.min_rank); ++i) {
             if (i != 0) words.add(", ");
             if (r.size_count >= 0 && !formula_of(r.sizes[i]).empty())
                 words.add(formula_of(r.sizes[i]));
-            else if (r.size_count < 0 || (r.sizes[i].size == dyn && r.sizes[i].name.empty()))
+            else if (r.size_count == -1 || (r.sizes[i].size == dyn && r.sizes[i].name.empty()))
                 words.add(':');
             else if (r.sizes[i].name.empty())
                 words.add(r.sizes[i].size);
@@ -224,6 +240,8 @@ constexpr bool has_formula(const Requirement& r) {
         if (!formula_of(r.sizes[i]).empty()) return true;
     return false;
 }
+/// Whether only an operator can compare the sizes: by formulas and runs.
+constexpr bool is_for_operators(const Requirement& r) { return has_formula(r) || has_runs(r); }
 
 /// The values of the named sizes of one call so far.
 struct SizeNames {

@@ -68,6 +68,17 @@ constexpr bool is_size_word(std::string_view word) {
     return rest.empty() ||
            (rest.size() != word.size() && (rest[0] == '+' || rest[0] == '-') && is_number(rest.substr(1)));
 }
+/// "b...": any number of dimensions under one name.
+constexpr bool is_run_word(std::string_view word) {
+    const std::size_t length = name_length(word);
+    return length > 0 && !(word[0] >= '0' && word[0] <= '9') && word.substr(length) == "...";
+}
+constexpr int count_runs(std::string_view text) {
+    int count = 0;
+    for (std::string_view word = take_word(text); !word.empty(); word = take_word(text))
+        count += is_run_word(word) ? 1 : 0;
+    return count;
+}
 constexpr bool take_formula(std::string_view& text);
 constexpr bool take_factor(std::string_view& text) {
     if (!text.empty() && text.front() == '(') {
@@ -91,13 +102,13 @@ constexpr bool take_formula(std::string_view& text) {
 }
 /// "<=n" is a formula too: the most that a size will be.
 constexpr bool is_formula_word(std::string_view word) {
-    if (is_size_word(word)) return false;
+    if (is_size_word(word) || is_run_word(word)) return false;
     if (is_bound(word)) word.remove_prefix(2);
     return take_formula(word) && word.empty();
 }
 constexpr bool are_size_words(std::string_view text) {
     for (std::string_view word = take_word(text); !word.empty(); word = take_word(text))
-        if (!is_size_word(word) && !is_formula_word(word)) return false;
+        if (!is_size_word(word) && !is_run_word(word) && !is_formula_word(word)) return false;
     return true;
 }
 constexpr int count_formulas(std::string_view text) {
@@ -110,6 +121,7 @@ constexpr SizeSpec read_size(std::string_view word) {
     if (word == ":") return {};
     if (word[0] >= '0' && word[0] <= '9') return {read_number(word), {}, 0};
     const std::size_t length = name_length(word);
+    if (is_run_word(word)) return {dyn, TextRef::of(word.substr(0, length)), a_run};
     const std::int64_t more = length < word.size() ? read_number(word.substr(length + 1)) : 0;
     return {dyn, TextRef::of(word.substr(0, length)), length < word.size() && word[length] == '-' ? -more : more};
 }
@@ -120,12 +132,14 @@ constexpr SizeSpec read_size(std::string_view word) {
 /// how many more or fewer ("n+1"), or ":" for any. `sizes<"h w 3">`; between arguments `sizes<"n d">` and `sizes<"m
 /// d">` share d. For an operator also a formula of names and numbers, with + - * / and parentheses and without spaces,
 /// whose names other arguments give: `sizes<"k c/(h*w) h w">`; and for the first size of an Out the most that it will
-/// be: `sizes<"<=n 4">`.
+/// be: `sizes<"<=n 4">`; and in a view of dynamic_rank a name for any number of dimensions: `sizes<"b... e k...">`.
 template <detail::Literal text>
 struct sizes {
     static_assert(detail::are_size_words(text.view()),
-                  "isthmus: sizes are names, numbers, names and a number (\"n+1\"), ':' and formulas (\"c/(h*w)\") "
-                  "between spaces");
+                  "isthmus: sizes are names, numbers, names and a number (\"n+1\"), ':', runs (\"b...\") and formulas "
+                  "(\"c/(h*w)\") between spaces");
+    static_assert(detail::count_runs(text.view()) == 0 || detail::count_formulas(text.view()) == 0,
+                  "isthmus: sizes with a run of dimensions (\"b...\") have no formulas");
     static constexpr int count = detail::count_words(text.view());  ///< number of dimensions
 
     /// For layers above: the words, parsed.
@@ -136,7 +150,7 @@ struct sizes {
             int formula = count;
             for (int i = 0; i < count; ++i) {
                 const std::string_view word = detail::take_word(rest);
-                if (detail::is_size_word(word)) {
+                if (detail::is_size_word(word) || detail::is_run_word(word)) {
                     of[i] = detail::read_size(word);
                 } else {
                     of[++formula].name = detail::TextRef::of(word);
@@ -147,7 +161,13 @@ struct sizes {
     };
     /// For layers above: the words, parsed.
     static constexpr Specs specs{};
-    static constexpr void apply(detail::Requirement& r) { r.ask_sizes(specs.of, count); }
+    static constexpr void apply(detail::Requirement& r) {
+        constexpr int runs = detail::count_runs(text.view());
+        if constexpr (runs > 0)
+            r.ask_runs(specs.of, count, count - runs);
+        else
+            r.ask_sizes(specs.of, count);
+    }
 };
 
 ISTHMUS_END

@@ -45,7 +45,8 @@ struct Wanted {
                   "isthmus: what is written to a converted copy is lost; the elements of a converted view are const");
     static_assert(N == dynamic_rank || (bare.min_rank == N && bare.max_rank == N),
                   "isthmus: rank_between is for views of dynamic_rank");
-    static_assert(bare.size_count == -1 || bare.size_count == N, "isthmus: as many sizes as dimensions are expected");
+    static_assert(bare.size_count == -1 || bare.size_count == N || (N == dynamic_rank && has_runs(bare)),
+                  "isthmus: as many sizes as dimensions are expected; a run (\"b...\") is of a view of dynamic_rank");
 
     static constexpr void spell(Words& out) {
         if constexpr (DTypeSet<Element>)
@@ -86,7 +87,9 @@ V view_of(const DLTensor& t) noexcept {
 template <class V>
 Result<V> make_view(const DLTensor& t, Flags flags, SizeNames* names = nullptr, const char* argument = nullptr) {
     constexpr const Requirement& r = V::requirement;
-    static_assert(!has_formula(r), "isthmus: a formula in sizes<> (\"c/(h*w)\") is for the parameters of an operator");
+    static_assert(
+        !is_for_operators(r),
+        "isthmus: a formula (\"c/(h*w)\") or a run (\"b...\") in sizes<> is for the parameters of an operator");
     if constexpr (r.size_count < 0) {
         if (ISTHMUS_LIKELY(meets(t, flags, r))) return V(t);
     } else {

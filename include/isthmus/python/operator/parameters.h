@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstring>
+#include <memory>
 #include <optional>
+#include <span>
 
 #include <isthmus/converted.h>
 #include <isthmus/core/view/sizes.h>
@@ -142,6 +144,7 @@ inline constexpr int max_results = 8;
 
 /// `sizes` is never a parameter of a function: an argument of a gradient that has an array's sizes, then 0, and no
 /// elements. `random` is a tensor of four int32: the words of the seed and of the offset, the lower ones first.
+/// `tensors` and `in_outs` are lists of tensors, `integers` one of integers.
 enum class ParameterKind : std::uint8_t {
     tensor,
     in_out,
@@ -154,16 +157,28 @@ enum class ParameterKind : std::uint8_t {
     dtype,
     sizes,
     random,
+    tensors,
+    in_outs,
+    integers,
 };
 
-/// One parameter. `requirement` is NULL for a scalar.
+/// One parameter. `requirement` is NULL for a scalar and for integers; of a list of tensors it is that of each.
 struct ParameterFacts {
     ParameterKind kind;
     bool optional = false;  ///< None is an argument
     bool is_like = false;   ///< `requirement` is the first member of a LikeRequirement
     const Requirement* requirement = nullptr;
 
-    constexpr bool is_tensor() const noexcept { return requirement != nullptr; }
+    constexpr bool is_list() const noexcept { return kind == ParameterKind::tensors || kind == ParameterKind::in_outs; }
+    constexpr bool is_tensor() const noexcept { return requirement != nullptr && !is_list(); }
+    /// Whether a value that was given says so behind it (ParameterValue::has_scalar).
+    constexpr bool is_flagged() const noexcept {
+        return requirement == nullptr && kind != ParameterKind::text && kind != ParameterKind::integers;
+    }
+    /// Whether the caller's memory is written.
+    constexpr bool is_written() const noexcept {
+        return kind == ParameterKind::in_out || kind == ParameterKind::in_outs;
+    }
     /// A tensor, and its elements are data of the caller.
     constexpr bool is_data() const noexcept {
         return is_tensor() && kind != ParameterKind::sizes && kind != ParameterKind::random;
@@ -180,13 +195,22 @@ inline TextRef ParameterFacts::dtype_like() const noexcept {
     return is_like ? reinterpret_cast<const LikeRequirement*>(requirement)->dtype_like : TextRef{};
 }
 
-/// The value of one parameter in a call. A NULL tensor was not given; a text without an address was not either.
+/// The elements of a list in a call.
+template <class X>
+struct ListValue {
+    const X* data;
+    std::size_t size;
+};
+
+/// The value of one parameter in a call. A NULL tensor was not given; a text or list without an address was not either.
 union ParameterValue {
     const DLTensor* tensor;
     double number;
     std::int64_t integer;
     bool boolean;
     TextRef text;
+    ListValue<DLTensor> tensors;
+    ListValue<std::int64_t> integers;
     const Stream* stream;
     DLDataType dtype;
 
@@ -222,15 +246,17 @@ struct OverloadFacts {
 /// How a C++ type is a parameter: its facts, and how its value is made.
 template <class A>
 struct OperatorParameter {
-    static_assert(sizeof(A) == 0,
-                  "isthmus: a parameter of an operator is a View<const T, …>, InOut, double, std::int64_t, bool, "
-                  "std::string_view, DType, a std::optional of one of these, or an Out");
+    static_assert(
+        sizeof(A) == 0,
+        "isthmus: a parameter of an operator is a View<const T, …>, InOut, double, std::int64_t, bool, "
+        "std::string_view, DType, a std::span<const …> of views or integers, a std::optional of one of these, "
+        "or an Out");
     static constexpr ParameterFacts facts{};  // the sentence above is the only error
     static A get(const ParameterValue& value);
 };
 
 constexpr bool has_known_sizes(const Requirement& r) {
-    for (int i = 0; i < r.size_count; ++i)
+    for (int i = 0; i < spec_count(r); ++i)
         if (r.sizes[i].size == dyn && r.sizes[i].name.empty() && r.sizes[i].more == 0) return false;
     return true;
 }
@@ -242,6 +268,12 @@ struct TensorParameter {
                   "isthmus: a size that is a bound (\"<=n\") is for an Out");
     static constexpr ParameterFacts facts{kind, false, false, &V::requirement};
     static A get(const ParameterValue& value) noexcept { return view_of<V>(*value.tensor); }
+    /// Of an element of a list.
+    static A view_at(const DLTensor& t) noexcept
+        requires(kind != ParameterKind::out)
+    {
+        return view_of<V>(t);
+    }
     static bool is_given(const ParameterValue& value) noexcept
         requires(kind != ParameterKind::out)
     {
@@ -340,63 +372,40 @@ struct OperatorParameter<std::optional<A>> {
         return Inner::get(value);
     }
 };
+/// The views of a list for the length of a call.
+template <class E>
+class ListOfViews {
+public:
+    explicit ListOfViews(ListValue<DLTensor> list) : size_(list.size), views_(new E[list.size]) {
+        for (std::size_t i = 0; i < size_; ++i) views_[i] = OperatorParameter<E>::view_at(list.data[i]);
+    }
+    operator std::span<const E>() const noexcept { return {views_.get(), size_}; }
+
+private:
+    std::size_t size_;
+    std::unique_ptr<E[]> views_;
+};
+template <class E>
+    requires requires(const DLTensor& t) { OperatorParameter<E>::view_at(t); }
+struct OperatorParameter<std::span<const E>> {
+    using Inner = OperatorParameter<E>;
+    static constexpr ParameterFacts facts{
+        Inner::facts.kind == ParameterKind::in_out ? ParameterKind::in_outs : ParameterKind::tensors, false, false,
+        Inner::facts.requirement};
+    static ListOfViews<E> get(const ParameterValue& value) { return ListOfViews<E>(value.tensors); }
+};
+template <>
+struct OperatorParameter<std::span<const std::int64_t>> {
+    static constexpr ParameterFacts facts{ParameterKind::integers};
+    static std::span<const std::int64_t> get(const ParameterValue& value) noexcept {
+        return {value.integers.data, value.integers.size};
+    }
+    static bool is_given(const ParameterValue& value) noexcept { return value.integers.data != nullptr; }
+};
 template <>
 struct OperatorParameter<Stream> {
     static constexpr ParameterFacts facts{ParameterKind::stream};
     static Stream get(const ParameterValue& value) noexcept { return *value.stream; }
-};
-
-/// The facts of `f`, from its type.
-template <auto f, class F = decltype(f)>
-struct OverloadOf {
-    static_assert(sizeof(F) == 0, "isthmus: an operator is made of a function that returns void and writes its Outs");
-};
-template <auto f, class... A>
-struct OverloadOf<f, void (*)(A...)> {
-    static constexpr int count = sizeof...(A);
-    static_assert(count > 0 && count <= max_parameters, "isthmus: an operator has 1 to 24 parameters");
-    static constexpr ParameterFacts parameters[] = {OperatorParameter<std::remove_cvref_t<A>>::facts...};
-
-    template <std::size_t... i>
-    static void unpack(const ParameterValue* values, std::index_sequence<i...>) {
-        f(OperatorParameter<std::remove_cvref_t<A>>::get(values[i])...);
-    }
-    static void call(const ParameterValue* values, CapturedException& captured) {
-        capturing([&] { unpack(values, std::index_sequence_for<A...>()); },
-                  [&](CapturedException thrown) { captured = std::move(thrown); });
-    }
-    static constexpr OverloadFacts facts{parameters, count, call};
-};
-template <auto f, class... A>
-struct OverloadOf<f, void (*)(A...) noexcept> : OverloadOf<static_cast<void (*)(A...)>(f)> {};
-
-/// Whether a function begins with the parameters of another, up to their dtypes.
-constexpr bool begins_alike(const OverloadFacts& a, const OverloadFacts& b) {
-    if (a.count < b.count) return false;
-    for (int i = 0; i < b.count; ++i)
-        if (a.parameters[i].kind != b.parameters[i].kind || a.parameters[i].optional != b.parameters[i].optional)
-            return false;
-    return true;
-}
-constexpr bool takes_stream(const OverloadFacts& f) {
-    for (int i = 0; i < f.count; ++i)
-        if (f.parameters[i].kind == ParameterKind::stream) return true;
-    return false;
-}
-/// Whether a function has the parameters of another, and then a Stream.
-constexpr bool is_device_form(const OverloadFacts& device, const OverloadFacts& host) {
-    return device.count == host.count + 1 && begins_alike(device, host) &&
-           device.parameters[host.count].kind == ParameterKind::stream;
-}
-
-/// The facts of an overload set.
-template <auto... f>
-struct OverloadSet {
-    static constexpr OverloadFacts facts[] = {OverloadOf<f>::facts...};
-    static constexpr int count = sizeof...(f);
-    static_assert(((OverloadOf<f>::facts.count == facts[0].count && begins_alike(OverloadOf<f>::facts, facts[0])) &&
-                   ...),
-                  "isthmus: the functions of one operator have the same kinds of parameters, in the same order");
 };
 
 }  // namespace detail

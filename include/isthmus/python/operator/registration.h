@@ -43,6 +43,59 @@ struct InputSpec {
         : name(name_), kind(kind_), value(value_) {}
 };
 
+/// The facts of `f`, from its type.
+template <auto f, class F = decltype(f)>
+struct OverloadOf {
+    static_assert(sizeof(F) == 0, "isthmus: an operator is made of a function that returns void and writes its Outs");
+};
+template <auto f, class... A>
+struct OverloadOf<f, void (*)(A...)> {
+    static constexpr int count = sizeof...(A);
+    static_assert(count > 0 && count <= max_parameters, "isthmus: an operator has 1 to 24 parameters");
+    static constexpr ParameterFacts parameters[] = {OperatorParameter<std::remove_cvref_t<A>>::facts...};
+
+    template <std::size_t... i>
+    static void unpack(const ParameterValue* values, std::index_sequence<i...>) {
+        f(OperatorParameter<std::remove_cvref_t<A>>::get(values[i])...);
+    }
+    static void call(const ParameterValue* values, CapturedException& captured) {
+        capturing([&] { unpack(values, std::index_sequence_for<A...>()); },
+                  [&](CapturedException thrown) { captured = std::move(thrown); });
+    }
+    static constexpr OverloadFacts facts{parameters, count, call};
+};
+template <auto f, class... A>
+struct OverloadOf<f, void (*)(A...) noexcept> : OverloadOf<static_cast<void (*)(A...)>(f)> {};
+
+/// Whether a function begins with the parameters of another, up to their dtypes.
+constexpr bool begins_alike(const OverloadFacts& a, const OverloadFacts& b) {
+    if (a.count < b.count) return false;
+    for (int i = 0; i < b.count; ++i)
+        if (a.parameters[i].kind != b.parameters[i].kind || a.parameters[i].optional != b.parameters[i].optional)
+            return false;
+    return true;
+}
+constexpr bool takes_stream(const OverloadFacts& f) {
+    for (int i = 0; i < f.count; ++i)
+        if (f.parameters[i].kind == ParameterKind::stream) return true;
+    return false;
+}
+/// Whether a function has the parameters of another, and then a Stream.
+constexpr bool is_device_form(const OverloadFacts& device, const OverloadFacts& host) {
+    return device.count == host.count + 1 && begins_alike(device, host) &&
+           device.parameters[host.count].kind == ParameterKind::stream;
+}
+
+/// The facts of an overload set.
+template <auto... f>
+struct OverloadSet {
+    static constexpr OverloadFacts facts[] = {OverloadOf<f>::facts...};
+    static constexpr int count = sizeof...(f);
+    static_assert(((OverloadOf<f>::facts.count == facts[0].count && begins_alike(OverloadOf<f>::facts, facts[0])) &&
+                   ...),
+                  "isthmus: the functions of one operator have the same kinds of parameters, in the same order");
+};
+
 struct OperatorDefinition;
 
 /// Runs an operator as a kernel of torch's dispatcher, whose stack has `inputs` arguments.
@@ -78,11 +131,11 @@ struct OperatorOf {
         name.text, OverloadSet<f...>::facts, OverloadSet<f...>::count, torch, xla<false>, xla<true>, &definition};
 };
 
-/// More of an operator than its functions: a gradient, or a dtype for autocast.
+/// More of an operator than its functions: a gradient, a dtype for autocast, or a Jacobian-vector product.
 struct OperatorExtension {
-    enum class Kind : std::uint8_t { gradient, autocast };
+    enum class Kind : std::uint8_t { gradient, autocast, jvp };
     Kind kind = Kind::gradient;
-    const OperatorFunctions* functions = nullptr;  ///< of the gradient
+    const OperatorFunctions* functions = nullptr;  ///< of the gradient or the product
     const char* named = nullptr;                   ///< of the gradient: another operator in place of functions
     GradientOptions options = {};
     DType dtype = {};  ///< of autocast
