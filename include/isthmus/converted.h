@@ -53,3 +53,5 @@ template <class V>
 using Converted = typename detail::Constrained<V, converted>::type;
 
 ISTHMUS_END
+
+#include <isthmus/isthmus.h>  // last: with ISTHMUS_IMPLEMENTATION it brings the sources, which need the above

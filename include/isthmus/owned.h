@@ -140,3 +140,7 @@ ISTHMUS_END
 #include <isthmus/backend/call.h>
 ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_OWNED)
 #endif
+
+#if defined(ISTHMUS_IMPLEMENTATION)
+#include <isthmus/python/call_arguments.h>  // needs the above, and brings the sources, which need both
+#endif

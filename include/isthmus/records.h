@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#define ISTHMUS_RECORDS 1  // <isthmus/python.h> comes last, as in arguments.h
+
 #include <isthmus/python/binding.h>  // Python.h must come before any standard header
 
 #include <array>

@@ -290,3 +290,5 @@ public:
     static constexpr T quiet_NaN() noexcept { return of(format.nan()); }
     static constexpr T signaling_NaN() noexcept { return quiet_NaN(); }
 };
+
+#include <isthmus/isthmus.h>  // last: with ISTHMUS_IMPLEMENTATION it brings the sources, which need the above

@@ -76,3 +76,5 @@ ISTHMUS_END
 #include <isthmus/backend/call.h>
 ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_TENSOR_PROTOCOL)
 #endif
+
+#include <isthmus/python.h>  // last: with ISTHMUS_IMPLEMENTATION it brings the sources, which need the above

@@ -34,3 +34,5 @@ struct visited<any_dtype> : OpenSet<float, double, float16_t, bfloat16_t, std::i
 }  // namespace detail
 
 ISTHMUS_END
+
+#include <isthmus/isthmus.h>  // last: with ISTHMUS_IMPLEMENTATION it brings the sources, which need the above

@@ -334,9 +334,33 @@ def test_a_header_links(header: str, tmp_path: Path) -> None:
     run(sys.executable, "-c", f"import numpy as np, linked\nassert {ASKED.get(header, True)}", cwd=tmp_path)
 
 
-@pytest.mark.parametrize("header", ["python/arguments.h", "fields.h", "records.h", "tree.h", "op.h", "module.h"])
-def test_a_header_may_bring_the_sources(header: str, tmp_path: Path) -> None:
-    """The sources need what the header declares, whichever header of ours comes first."""
+#: Those that end with the sources; the other headers begin with them.
+SOURCES_LAST = [
+    "array_like.h",
+    "converted.h",
+    "fields.h",
+    "module.h",
+    "owned.h",
+    "python/arguments.h",
+    "records.h",
+    "small_floats.h",
+    "tensor_protocol.h",
+    "tree.h",
+    "visit.h",
+]
+
+
+@pytest.mark.parametrize("header", USES)
+def test_a_header_alone_brings_the_sources(header: str, tmp_path: Path) -> None:
+    """In the file that defines ISTHMUS_IMPLEMENTATION: those of the core, and of the bridge if it knows Python."""
     source = tmp_path / "implementation.cpp"
     source.write_text(f"#define ISTHMUS_IMPLEMENTATION\n#include <isthmus/{header}>\n")
-    run(CXX, "-std=c++20", *(f"-I{folder}" for folder in isthmus.get_includes()), "-fsyntax-only", source)
+    binder = header.split(".")[0].split("_")[0]
+    more = {"nanobind": nanobind_flags, "pybind11": pybind11_flags}.get(binder, list)()
+    folders = [*(f"-I{folder}" for folder in isthmus.get_includes()), *(f for f in more if f.startswith(("-I", "-is")))]
+    read = {Path(name).as_posix() for name in run(CXX, "-std=c++20", *folders, "-M", source).split()}
+    sources = {"/".join(name.split("/")[-2:]) for name in read if name.endswith(".cpp")}
+    wanted = {"src/core.cpp"} if "isthmus/python/api.h" not in "".join(read) else {"src/core.cpp", "src/bridge.cpp"}
+    assert wanted <= sources
+    if header in SOURCES_LAST:  # the sources need what it declares, whichever header of ours comes first
+        run(CXX, "-std=c++20", *folders, "-fsyntax-only", source)

@@ -304,6 +304,6 @@ inline bool read_scalar(PyObject* object, std::string_view& value, const char* f
 ISTHMUS_END
 #endif
 
-#if !defined(ISTHMUS_FIELDS)
+#if !defined(ISTHMUS_FIELDS) && !defined(ISTHMUS_RECORDS)
 #include <isthmus/python.h>  // last: with ISTHMUS_IMPLEMENTATION it brings the sources, which need the above
 #endif
