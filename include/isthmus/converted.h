@@ -54,4 +54,6 @@ using Converted = typename detail::Constrained<V, converted>::type;
 
 ISTHMUS_END
 
-#include <isthmus/isthmus.h>  // last: with ISTHMUS_IMPLEMENTATION it brings the sources, which need the above
+#if defined(ISTHMUS_IMPLEMENTATION)
+#include <isthmus/isthmus.h>  // last: it brings the sources, which need the above
+#endif

@@ -291,4 +291,6 @@ public:
     static constexpr T signaling_NaN() noexcept { return quiet_NaN(); }
 };
 
-#include <isthmus/isthmus.h>  // last: with ISTHMUS_IMPLEMENTATION it brings the sources, which need the above
+#if defined(ISTHMUS_IMPLEMENTATION)
+#include <isthmus/isthmus.h>  // last: it brings the sources, which need the above
+#endif

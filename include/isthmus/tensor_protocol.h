@@ -77,4 +77,6 @@ ISTHMUS_END
 ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_TENSOR_PROTOCOL)
 #endif
 
-#include <isthmus/python.h>  // last: with ISTHMUS_IMPLEMENTATION it brings the sources, which need the above
+#if defined(ISTHMUS_IMPLEMENTATION)
+#include <isthmus/python.h>  // last: it brings the sources, which need the above
+#endif

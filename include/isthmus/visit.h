@@ -35,4 +35,6 @@ struct visited<any_dtype> : OpenSet<float, double, float16_t, bfloat16_t, std::i
 
 ISTHMUS_END
 
-#include <isthmus/isthmus.h>  // last: with ISTHMUS_IMPLEMENTATION it brings the sources, which need the above
+#if defined(ISTHMUS_IMPLEMENTATION)
+#include <isthmus/isthmus.h>  // last: it brings the sources, which need the above
+#endif
