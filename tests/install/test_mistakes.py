@@ -94,6 +94,11 @@ MISTAKES = {
         CORE + "Tensor f(std::vector<std::vector<float>> x) { return Tensor::own(std::move(x)); }",
         "the rows of a container of containers lie apart",
     ),
+    "an operator that returns its result": (
+        OPERATOR
+        + 'float g(View<const float, 1>) { return 0; }\nvoid f(PyObject* m) { op<"a::g", g>(m, {"x"}).gradient<g>(); }',
+        "an operator is made of a function that returns void and writes its Outs",
+    ),
     "a parameter of an operator that is none": (
         OPERATOR + 'void g(Tensor, Out<float, 1>) {}\nvoid f(PyObject* m) { op<"a::g", g>(m, {"x"}); }',
         "a parameter of an operator is a View",

@@ -93,7 +93,7 @@ class ForwardDifferentiated:
         self, kept: Any, needed: int, places: Sequence[int], results: Sequence[Any], gradients: Sequence[Any]
     ) -> list[Any]:
         if self.reverse is None:
-            raise NotImplementedError(f"{self.known.name} has no gradient; register it in C++ with .gradient<g>()")
+            raise NotImplementedError(f"{self.known.name} {self.known.why_no_gradient()}")
         made = iter(gradients)
         by_result = [
             next(made) if i in self.gives else np.zeros(result.shape, jax.dtypes.float0)

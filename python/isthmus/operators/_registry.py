@@ -80,9 +80,18 @@ class KnownOperator:
         self.module: str = getattr(op, "__module__", "")
         self.identity: int = op._identity
         self.inputs, self.outs = self.table["inputs"], self.table["outs"]
+        self.is_jvp = False
         self.plan = self.gradient_plan()
         # Of a Jacobian-vector product: the inputs whose tangents it takes, and the results of its own.
         self.tangents: Any = self.table.get("tangents")
+
+    def why_no_gradient(self) -> str:
+        """What an error says of an operator whose gradient was asked for and that has none."""
+        if self.is_jvp:
+            return "has no gradient, as no Jacobian-vector product has"
+        if any(row.get("gradient_of", -1) >= 0 for row in self.outs):
+            return "has no gradient; register it in C++ with one more .gradient<g>() behind that of the operator"
+        return "has no gradient; register it in C++ with .gradient<g>()"
 
     def gradient_plan(self) -> GradientPlan | None:
         if "plan" not in self.table:  # a module of an older version

@@ -77,6 +77,7 @@ class TorchOperator(KnownOperator):
             self._gradient.define()
         self.jvp: TorchOperator | None = TorchOperator(self.op._jvp) if self.tangents is not None else None
         if self.jvp is not None:
+            self.jvp.is_jvp = True
             self.jvp.define()
         self.register_rules(self.overload, lambda arguments: (0, arguments))
         if self.batched is not None:
@@ -164,6 +165,12 @@ class TorchOperator(KnownOperator):
         kernel = getattr(self.op, "_kernel", self.op.eager)  # a module of an older version
 
         def run(*args: Any) -> Any:
+            try:
+                return run_below(*args)
+            except Exception as error:  # as torch raises what a kernel in C++ throws
+                raise RuntimeError(str(error)) from error
+
+        def run_below(*args: Any) -> Any:
             with torch.no_grad():
                 return kernel(*(_torch_autograd.each(torch.Tensor.detach, a) for a in args))
 

@@ -203,7 +203,7 @@ def _backward(known: TorchOperator, ctx: Any, gradients: Sequence[Any]) -> list[
     """By input, its gradient or None. gradients: by result, None if it was not used."""
     plan = known.plan
     if plan is None:
-        raise RuntimeError(f"{known.name} has no gradient; register it in C++ with .gradient<g>()")
+        raise RuntimeError(f"{known.name} {known.why_no_gradient()}")
     needed = plan.needed(lambda i: bool(ctx.needs_input_grad[ctx.offset + i]))
     taken: list[Any] = []
     saved = iter(ctx.saved_tensors)

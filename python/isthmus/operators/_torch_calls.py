@@ -113,6 +113,8 @@ def _write(known: TorchOperator, name: str, place: Any, made: Any) -> None:
         if made.requires_grad or (place.requires_grad and torch.is_grad_enabled()):
             raise ValueError(f"{argument}torch records this call (a gradient), and expected no out=")
         if place.dtype != made.dtype or place.shape != made.shape:
-            expected, found = (f"{str(t.dtype)[6:]}{list(t.shape)}" for t in (made, place))
-            raise ValueError(f"{argument}expected {expected}, got {found}")
+            found = f"{str(place.dtype)[6:]}{list(place.shape)} on {place.device}"
+            if place.shape != made.shape:
+                raise ValueError(f"{argument}expected sizes {tuple(made.shape)}, got {found}")
+            raise ValueError(f"{argument}expected {str(made.dtype)[6:]}, got {found}: dtype differs")
     place.copy_(made)

@@ -193,6 +193,7 @@ private:
     BrokenFormula first_formula_broken(const OverloadFacts& overload) const;
     std::int64_t size_named(std::string_view name) const noexcept;
     Result<std::int64_t> size_by_formula(int out, const SizeSpec& spec, bool required) const;
+    int negative_size(std::string_view formula) const;
     std::string values_of_names(std::string_view formula) const;
     Error explain_formula(const OverloadFacts& overload, const BrokenFormula& broken) const;
     Result<void> append_sizes(int out, SizesList& shape) const;

@@ -235,6 +235,15 @@ private:
     /// Refuses a result, borrowed last, that overlaps another tensor: a function may read an argument after it has
     /// written a result, so only an operator's author could know which results may lie in an argument's memory.
     bool check_overlap(int out);
+    /// A tensor of Isthmus is thrown for if there is no memory.
+    Result<void> make(MadeResult& made, int out, const SizesList& shape) {
+        try {
+            return make_result(made, framework_, call_.dtype_of(out), device_, shape);
+        } catch (const Error& error) {
+            return error;
+        }
+    }
+    ISTHMUS_COLD Error explain_unmade(const Error& error) const;
     bool place_outs() {
         SizesList shape;
         for (int i = 0; i < op_.out_count; ++i) {
@@ -246,8 +255,8 @@ private:
                 continue;
             }
             MadeResult& made = made_.add([] { return MadeResult(); });
-            auto result = make_result(made, framework_, call_.dtype_of(i), device_, shape);
-            if (ISTHMUS_UNLIKELY(!result)) return fail(prefixed(result.error(), {of_call(function(), nullptr)}));
+            auto result = make(made, i, shape);
+            if (ISTHMUS_UNLIKELY(!result)) return fail(explain_unmade(result.error()));
             call_.set_made(i, made.t);
         }
         return true;

@@ -62,6 +62,16 @@ std::int64_t OperatorCall::size_named(std::string_view name) const noexcept {
     const int integer = size < 0 ? op_.integer_named(name) : -1;
     return integer >= 0 ? values_[integer].integer : size;
 }
+/// The first integer argument that a formula names and that cannot be a size; -1 if there is none.
+ISTHMUS_COLD int OperatorCall::negative_size(std::string_view formula) const {
+    int found = -1;
+    (void)each_name(formula, [&](std::string_view name) {
+        const int integer = names_.size_of(name) < 0 ? op_.integer_named(name) : -1;
+        if (integer >= 0 && values_[integer].integer < 0) found = integer;
+        return found < 0;
+    });
+    return found;
+}
 /// "n-1", "c/(h*w)".
 std::string words_of_size(const SizeSpec& spec) {
     if (const std::string_view formula = formula_of(spec); !formula.empty()) return std::string(formula);
@@ -93,7 +103,7 @@ ISTHMUS_NOINLINE OperatorCall::BrokenFormula OperatorCall::first_formula_broken(
             if (formula.empty()) continue;
             const FormulaValue found =
                 value_of_formula(formula, [&](std::string_view name) { return size_named(name); });
-            if (found.state == FormulaState::unknown_name) continue;
+            if (found.state == FormulaState::unknown_name && negative_size(formula) < 0) continue;
             const bool known = found.state == FormulaState::known;
             if (!known || found.value != inner_[p].shape[d]) return {p, d, known ? found.value : dyn};
         }
@@ -119,6 +129,9 @@ Result<std::int64_t> OperatorCall::size_by_formula(int out, const SizeSpec& spec
     const FormulaValue found = value_of_formula(formula, [&](std::string_view name) { return size_named(name); });
     if (found.state == FormulaState::known) return found.value;
     if (found.state == FormulaState::unknown_name) {
+        if (const int integer = negative_size(formula); integer >= 0)
+            return op_.argument_error(ErrorCode::bad_argument, op_.name_of(integer),
+                                      {"found ", values_[integer].integer, "; expected a size, 0 or more"});
         if (!required) return 0;
         return make_error(ErrorCode::bad_argument, {op_.function, "(): the size ", formula, " of result '",
                                                     op_.out_names[out], "' is that of an argument that was not given"});

@@ -348,7 +348,8 @@ private:
         MadeResult made;
         if (!make_torch_handle(made, results_[out], call_.dtype_of(out), device_, shape))
             throw std::runtime_error(
-                concat({op_.function, "(): torch made no tensor of ", call_.dtype_of(out), " for the result"}));
+                concat({op_.function, "(): torch made no tensor of ", call_.dtype_of(out),
+                        sizes_text(shape.data(), static_cast<int>(shape.size())), " for the result"}));
         ++made_;
         // The description that stays valid is torch's own.
         std::int64_t *sizes = nullptr, *strides = nullptr;

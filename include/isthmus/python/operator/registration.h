@@ -47,6 +47,7 @@ struct InputSpec {
 template <auto f, class F = decltype(f)>
 struct OverloadOf {
     static_assert(sizeof(F) == 0, "isthmus: an operator is made of a function that returns void and writes its Outs");
+    static constexpr OverloadFacts facts{};  // the sentence above is the only error
 };
 template <auto f, class... A>
 struct OverloadOf<f, void (*)(A...)> {
