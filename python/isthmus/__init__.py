@@ -37,6 +37,7 @@ from .tensor_saving import save
 
 if TYPE_CHECKING:
     from . import distributed
+    from . import typing as typing  # stubs name its types after `import isthmus`
     from .inline import load_inline
 
 __all__ = [

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArrayLike",
+    "Capsule",
     "DTypeLike",
     "DeviceLike",
+    "NumpyArray",
     "SupportsArray",
     "SupportsArrayInterface",
     "SupportsArrow",
@@ -185,6 +187,10 @@ if TYPE_CHECKING:
     DeviceLike: TypeAlias = Device | str | tuple[int, int]
     #: Accepted by a C++ function that takes an ArrayLike: tensors, numbers, and nested sequences of both.
     ArrayLike: TypeAlias = TensorLike | SupportsArray | complex | Sequence["ArrayLike"]
+    #: What the `__dlpack__` of a class given isthmus::tensor_protocol() returns.
+    Capsule: TypeAlias = CapsuleType
+    #: What the `__array__` of such a class returns.
+    NumpyArray: TypeAlias = numpy.ndarray[Any, Any]
 else:
     # Buffer and CapsuleType have no names in Python before 3.12 and 3.13: at run time everything may be tried.
     class TensorLike:
@@ -194,5 +200,7 @@ else:
             return cls
 
     ArrayLike = Any
+    Capsule = Any
     DTypeLike = Any
     DeviceLike = Any
+    NumpyArray = Any

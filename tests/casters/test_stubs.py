@@ -3,7 +3,9 @@ runs."""
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import inspect
 import json
 import re
 import subprocess
@@ -40,6 +42,13 @@ ext.device_back(("cuda"))
 class Grid:
     def __dlpack__(self, **options: object) -> object: return None
 ext.sum(Grid())
+ext.sum(ext.Producer())
+produced: np.ndarray = np.from_dlpack(ext.Producer())
+ext.Producer().__dlpack__(max_version=(1, 0), copy=True)
+device: tuple[int, int] = ext.Producer().__dlpack_device__()
+array_of: np.ndarray = np.asarray(ext.Producer())
+rows: memoryview = memoryview(ext.Producer())
+interface: dict[str, object] = ext.Producer().__array_interface__
 array: np.ndarray = tensor.to("numpy")
 """
 WRONG = """
@@ -57,6 +66,9 @@ ext.own_row(doubles)
 ext.own_row([1.0])
 ext.device_back(1)
 other: int = ext.counting_numpy(3)
+ext.Producer().__dlpack__(version=1)
+ext.Producer().__array_interface__()
+number: int = ext.Producer().__array__()
 """
 # What the stub of isthmus names of them is looked at as Any: analysing torch takes half a minute.
 CONFIGURATION = """
@@ -81,6 +93,47 @@ def test_a_stub_is_valid_python(stub: str) -> None:
     compile(stub, "stub.pyi", "exec")
     wanted = "Annotated[isthmus.typing.TensorLike[numpy.float32], 'float32[n, d] on cpu']"
     assert wanted in stub.replace("typing.Annotated", "Annotated").replace('"', "'")
+
+
+def test_what_tensor_protocol_adds_has_signatures(stub: str) -> None:
+    assert "escriptor" not in stub
+    wanted = ast.parse(stub[stub.index("class Producer") : stub.index("class Holder")]).body[0]
+    assert isinstance(wanted, ast.ClassDef)
+    added = {f.name: f for f in wanted.body if isinstance(f, ast.FunctionDef)}
+    for name in ("__dlpack__", "__dlpack_device__", "__array__", "__buffer__"):
+        assert added[name].returns is not None, name
+        assert added[name].decorator_list == [], name
+    for name in ("__array_interface__", "__cuda_array_interface__"):
+        assert [ast.unparse(d) for d in added[name].decorator_list] == ["property"], name
+
+
+@pytest.mark.parametrize("module", [MODULE, "isthmus_pybind11_test_ext"])
+def test_a_docstring_begins_with_the_signature(module: str) -> None:
+    """It is what pybind11-stubgen reads, and it takes a method without one for a static one."""
+    producer = pytest.importorskip(module).Producer
+    for name in ("__dlpack__", "__dlpack_device__", "__array__", "__buffer__"):
+        first, blank, words = producer.__dict__[name].__doc__.split("\n")
+        function = ast.parse(f"def {first}: ...").body[0]
+        assert isinstance(function, ast.FunctionDef)
+        assert (function.name, blank) == (name, "")
+        assert function.returns is not None
+        assert words
+        assert [*function.args.posonlyargs, *function.args.args][0].arg == "self"
+        assert inspect.isroutine(producer.__dict__[name])
+        with pytest.raises(TypeError, match="cannot create"):
+            type(producer.__dict__[name])()
+    for name in ("__array_interface__", "__cuda_array_interface__"):
+        descriptor = producer.__dict__[name]
+        assert descriptor.fget.__doc__.startswith("(self) -> dict[str, object]\n")
+        assert descriptor.__name__ == name
+        assert inspect.isdatadescriptor(descriptor)
+        with pytest.raises(AttributeError, match="read-only"):
+            setattr(producer(), name, {})
+
+
+def test_its_types_need_no_import_but_isthmus(tmp_path: Path) -> None:
+    program = "import isthmus\ndef f(x: isthmus.typing.Capsule, y: isthmus.typing.NumpyArray) -> None: ...\n"
+    assert complaints("", tmp_path, program, "use.py") == []
 
 
 def complaints(stub: str, folder: Path, program: str, file: str) -> list[str]:
@@ -131,8 +184,7 @@ def test_pyright_says_the_same(stub: str, tmp_path: Path) -> None:
     done = subprocess.run([*command, "use.py", f"{MODULE}.pyi"], cwd=tmp_path, capture_output=True, text=True)
     errors: dict[str, list[int]] = {"use.py": [], f"{MODULE}.pyi": []}
     for said in json.loads(done.stdout)["generalDiagnostics"]:
-        # nanobind's stub generator names a type that is not there.
-        if said["severity"] == "error" and "getset_descriptor" not in said["message"]:
+        if said["severity"] == "error":
             errors[Path(said["file"]).name].append(said["range"]["start"]["line"] + 1)
     assert defined_at(stub, errors[f"{MODULE}.pyi"]) <= HIDDEN
     assert set(errors["use.py"]) == lines_of_wrong(head)
