@@ -315,7 +315,10 @@ def test_no_results(lists, torch_lists, torch, jax):
     ("name", "words"),
     [
         ("batch", r"leading dimensions do not broadcast if an argument is a list of tensors"),
-        ("formula", r"argument 'xs' is a list of tensors with a size by formula; expected names"),
+        (
+            "formula",
+            r"argument 'xs' is a list of tensors with a size by formula, or a run of dimensions; expected",
+        ),
         ("set", r"result 'out' is .*, and no tensor argument says which dtype"),
         ("device", r"its device function has 'xs' as float64\[n\] on cuda; expected the dtype and sizes of float32"),
         ("gradient", r"its gradient is of 'xs', which is not a tensor"),

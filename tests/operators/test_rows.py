@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -121,3 +123,30 @@ def test_what_cannot_have_such_a_result(parameters):
         parameters.refuse("batch")
     with pytest.raises(ValueError, match="the size <=n of 'out' is a formula"):
         _ = parameters.nms.ufunc
+
+
+def test_integer_results_are_not_autograds_business(parameters, torch_parameters):
+    """No function in Python is between torch.ops and the kernel."""
+    import torch
+
+    called = []
+    boxes, scores = torch.from_numpy(BOXES).requires_grad_(), torch.from_numpy(SCORES)
+    sys.setprofile(lambda frame, event, _arg: called.append(frame.f_code.co_filename) if event == "call" else None)
+    try:
+        keep = torch_parameters.nms(boxes, scores, 0.5)
+    finally:
+        sys.setprofile(None)
+    assert not [file for file in called if "isthmus" in file]
+    assert (keep.tolist(), keep.requires_grad) == (KEPT, False)
+    with torch.inference_mode():
+        assert torch_parameters.nms(torch.from_numpy(BOXES) + 0, scores, 0.5).tolist() == KEPT
+
+    def area(boxes):
+        kept = boxes[torch_parameters.nms(boxes, scores, 0.5).long()]
+        return ((kept[:, 2] - kept[:, 0]) * (kept[:, 3] - kept[:, 1])).sum()
+
+    grad = torch.func.grad(area)(torch.from_numpy(BOXES))
+    assert sorted(grad.abs().sum(1).nonzero().flatten().tolist()) == sorted(KEPT)
+    area(boxes).backward()
+    assert torch.equal(boxes.grad, grad)
+    torch.library.opcheck(torch_parameters.nms.default, (boxes, scores, 0.5))

@@ -112,7 +112,7 @@ def test_what_cannot_be_described_or_made_is_refused(ops):
             RuntimeError, match=r"dot\(\): argument 'a': this torch.Tensor has no memory that can be described"
         ):
             ops.dot(x, torch.ones(3).double())
-    with pytest.raises(RuntimeError, match=r"first\(\): torch made no tensor of float32 for the result"):
+    with pytest.raises(RuntimeError, match=r"first\(\): torch made no tensor of float32\(.*\) for the result"):
         ops.first(torch.ones(3), 1 << 60)
 
 

@@ -14,8 +14,21 @@ if TYPE_CHECKING:
     from ._torch import Split, TorchOperator
 
 
+_FLOATING = frozenset(("float16", "bfloat16", "float32", "float64", "complex64", "complex128"))
+
+
 def register_gradient(known: TorchOperator, overload: Any, split: Split) -> None:
     """A function of autograd at the dispatcher's Autograd key; torch.func's transforms refuse that of torch.library."""
+
+    name = overload._schema.name.split("::")[1]
+    if (
+        known.plan is None
+        and known.jvp is None
+        and not any(_FLOATING.intersection(row["dtypes"]) for row in known.outs)
+    ):
+        # Its results have no gradients: autograd has nothing to do, and no function in Python is called.
+        known.library.impl(name, torch.library.fallthrough_kernel, "Autograd")
+        return
 
     def forward(keyset: Any, *args: Any) -> Any:
         with torch._C._AutoDispatchBelowAutograd():
@@ -53,7 +66,12 @@ def register_gradient(known: TorchOperator, overload: Any, split: Split) -> None
     # What torch.func's own transforms make of a function for one level of theirs.
     function_of_level = function_of(torch.autograd.function._SingleLevelFunction)
 
+    after_autograd = torch._C._after_autograd_keyset
+    is_grad_enabled = torch.is_grad_enabled
+
     def record(keyset: Any, *args: Any) -> Any:
+        if forward_ad._current_level < 0 and not (is_grad_enabled() and _is_watched(args)):
+            return overload.redispatch(keyset & after_autograd, *args)
         _batch, arguments = split(args)
         args = (*args[: len(args) - len(arguments)], *known.complete(arguments))
         has_tangent = known.jvp is not None and _has_tangent(arguments)
@@ -70,17 +88,19 @@ def register_gradient(known: TorchOperator, overload: Any, split: Split) -> None
         with torch._functorch.autograd_function.enable_single_level_autograd_function():
             return function_of_level.apply(keyset, *args)
 
-    known.library.impl(overload._schema.name.split("::")[1], record, "Autograd", with_keyset=True)
+    known.library.impl(name, record, "Autograd", with_keyset=True)
 
 
 def register_writes(known: TorchOperator, overload: Any, split: Split) -> None:
     """An argument that is written bumps its version, and is refused if a gradient would be lost."""
     written = [i for i, row in enumerate(known.inputs) if row["kind"] in ("in_out", "in_outs")]
     name = overload._schema.name.split("::")[1]
+    after_both = torch._C._after_ADInplaceOrView_keyset
+    in_place = torch._C.DispatchKey.ADInplaceOrView
 
     def refuse(keyset: Any, *args: Any) -> Any:
-        arguments = known.complete(split(args)[1])
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() and _is_watched(args):
+            arguments = known.complete(split(args)[1])
             for name, a in _tensors(known, arguments):
                 if a.requires_grad:
                     argument = argument_prefix(known.function, name).removesuffix(": ")
@@ -88,15 +108,18 @@ def register_writes(known: TorchOperator, overload: Any, split: Split) -> None:
                         f"{argument} requires grad, and an operator that writes "
                         "in place has no gradient; call it under torch.no_grad(), or hand over x.detach()"
                     )
+        if keyset.has(in_place):  # its kernel would be the next one: another call of Python
+            return move_version(keyset, *args)
         return overload.redispatch(keyset & torch._C._after_autograd_keyset, *args)
 
     def move_version(keyset: Any, *args: Any) -> Any:
-        arguments = known.complete(split(args)[1])
+        _batch, arguments = split(args)
         for i in written:
-            for tensor in flat([arguments[i]]):
+            argument = arguments[i] if i < len(arguments) else None
+            for tensor in argument if isinstance(argument, (list, tuple)) else (argument,):
                 if tensor is not None:
                     torch.autograd.graph.increment_version(tensor)
-        return overload.redispatch(keyset & torch._C._after_ADInplaceOrView_keyset, *args)
+        return overload.redispatch(keyset & after_both, *args)
 
     known.library.impl(name, refuse, "Autograd", with_keyset=True)
     known.library.impl(name, move_version, "ADInplaceOrView", with_keyset=True)
@@ -133,6 +156,17 @@ def _product(known: TorchOperator, ctx: Any, tangents: Sequence[Any]) -> tuple[A
         taken.append(torch.zeros_like(primal) if is_zero else tangent)
     made = iter(known.jvp.run(ctx.batch, [*taken, *ctx.primals]))
     return tuple(next(made) if i in gives else None for i in range(len(ctx.outs)))
+
+
+def _is_watched(args: Sequence[Any]) -> bool:
+    """Whether some tensor, or element of a list, requires grad."""
+    for a in args:
+        if isinstance(a, torch.Tensor):
+            if a.requires_grad:
+                return True
+        elif isinstance(a, (list, tuple)) and any(isinstance(e, torch.Tensor) and e.requires_grad for e in a):
+            return True
+    return False
 
 
 def _refuse_tangents(known: TorchOperator, arguments: Sequence[Any]) -> None:
