@@ -81,6 +81,12 @@ MISTAKES = {
         CORE + "struct P { char* text; };\nint f(View<const P, 1> x) { return x.extent(0) > 0; }",
         "this C++ type has no dtype",
     ),
+    "a struct without ISTHMUS_RECORD": (
+        NANOBIND
+        + "struct P { float x; double y; };\n"
+        + 'void f(nb::module_& m) { m.def("f", [](View<const P, 1> x) { return x(0).y; }); }',
+        "for a struct of numbers write ISTHMUS_RECORD",
+    ),
     "sizes for another rank": (
         CORE + 'float f(View<const float, 2, sizes<"n">> x) { return x(0, 0); }',
         "as many sizes as dimensions",

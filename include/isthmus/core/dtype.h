@@ -198,7 +198,9 @@ inline constexpr bool has_dtype =
 template <class T>
 constexpr DType dtype_of() noexcept {
     using U = std::remove_cv_t<T>;
-    static_assert(has_dtype<U>, "isthmus: this C++ type has no dtype; specialise isthmus::dtype_traits for it");
+    static_assert(has_dtype<U>,
+                  "isthmus: this C++ type has no dtype; specialise isthmus::dtype_traits for it, or for a struct of "
+                  "numbers write ISTHMUS_RECORD (isthmus/records.h)");
     if constexpr (detail::HasDTypeTraits<U>) {
         static_assert(DType(dtype_traits<U>::value).itemsize() == sizeof(U),
                       "isthmus: dtype_traits names a dtype of another size");
