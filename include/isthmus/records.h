@@ -198,6 +198,12 @@ constexpr NumpyField record_field(const char* name, std::size_t offset) {
             Member::ndim, Member::shape};
 }
 
+template <class S>
+constexpr NumpyField record_field_of_none() {
+    static_assert(sizeof(S) == 0, "isthmus: ISTHMUS_RECORD names a field that its struct does not have");
+    return record_field<char>("", 0);  // a whole record, of which nothing else is wrong
+}
+
 /// "Point(x: float32, y: datetime64[ns], name: S8)"; in parentheses, since binders read braces in a signature
 constexpr void spell_numpy(Words& out, const NumpyType& type) {
     if (type.kind == 'n') return out.add(type.dtype);
@@ -348,9 +354,14 @@ ISTHMUS_END
 
 #define ISTHMUS_RECORD_CALL ()
 #define ISTHMUS_RECORD_AGAIN() ISTHMUS_RECORD_STEP
-#define ISTHMUS_RECORD_STEP(type, field, ...)                                             \
-    ::isthmus::detail::record_field<decltype(type::field)>(#field, offsetof(type, field)) \
-        __VA_OPT__(, ISTHMUS_RECORD_AGAIN ISTHMUS_RECORD_CALL(type, __VA_ARGS__))
+// A generic lambda: what its body does not compile is one error there, and the record is whole.
+#define ISTHMUS_RECORD_STEP(type, field, ...)                                                             \
+    []<class Struct>(const Struct* of) {                                                                  \
+        if constexpr (requires { of->field; })                                                            \
+            return ::isthmus::detail::record_field<decltype(of->field)>(#field, offsetof(Struct, field)); \
+        else                                                                                              \
+            return ::isthmus::detail::record_field_of_none<Struct>();                                     \
+    }(static_cast<type*>(nullptr))__VA_OPT__(, ISTHMUS_RECORD_AGAIN ISTHMUS_RECORD_CALL(type, __VA_ARGS__))
 #define ISTHMUS_RECORD_SCAN(...) \
     ISTHMUS_RECORD_SCAN2(ISTHMUS_RECORD_SCAN2(ISTHMUS_RECORD_SCAN2(ISTHMUS_RECORD_SCAN2(__VA_ARGS__))))
 #define ISTHMUS_RECORD_SCAN2(...) \

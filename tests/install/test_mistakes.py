@@ -87,6 +87,12 @@ MISTAKES = {
         + 'void f(nb::module_& m) { m.def("f", [](View<const P, 1> x) { return x(0).y; }); }',
         "for a struct of numbers write ISTHMUS_RECORD",
     ),
+    "a record's field that is not there": (
+        NANOBIND
+        + "#include <isthmus/records.h>\nstruct P { float x, y; };\nISTHMUS_RECORD(P, x, z);\n"
+        + 'void f(nb::module_& m) { m.def("f", [](View<const P, 1> x) { return x(0).y; }); }',
+        "names a field that its struct does not have",
+    ),
     "sizes for another rank": (
         CORE + 'float f(View<const float, 2, sizes<"n">> x) { return x(0, 0); }',
         "as many sizes as dimensions",
