@@ -54,6 +54,4 @@ using Converted = typename detail::Constrained<V, converted>::type;
 
 ISTHMUS_END
 
-#if defined(ISTHMUS_IMPLEMENTATION)
-#include <isthmus/isthmus.h>  // last: it brings the sources, which need the above
-#endif
+#include <isthmus/core/sources.h>

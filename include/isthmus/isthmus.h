@@ -22,10 +22,4 @@
 #include <isthmus/backend/core.h>
 #endif
 
-#if defined(ISTHMUS_IMPLEMENTATION)
-#if __has_include("src/core.cpp")
-#include "src/core.cpp"  // as installed
-#else
-#include "../../src/core.cpp"
-#endif
-#endif
+#include <isthmus/core/sources.h>

@@ -141,6 +141,6 @@ ISTHMUS_END
 ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_OWNED)
 #endif
 
-#if defined(ISTHMUS_IMPLEMENTATION)
-#include <isthmus/python/call_arguments.h>  // needs the above, and brings the sources, which need both
+#if defined(ISTHMUS_IMPLEMENTATION) && !defined(ISTHMUS_CALL_ARGUMENTS) && !defined(ISTHMUS_RECORDS)
+#include <isthmus/python.h>  // last: it brings the sources, which need the above
 #endif

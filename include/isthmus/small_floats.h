@@ -291,6 +291,4 @@ public:
     static constexpr T signaling_NaN() noexcept { return quiet_NaN(); }
 };
 
-#if defined(ISTHMUS_IMPLEMENTATION)
-#include <isthmus/isthmus.h>  // last: it brings the sources, which need the above
-#endif
+#include <isthmus/core/sources.h>

@@ -35,6 +35,4 @@ struct visited<any_dtype> : OpenSet<float, double, float16_t, bfloat16_t, std::i
 
 ISTHMUS_END
 
-#if defined(ISTHMUS_IMPLEMENTATION)
-#include <isthmus/isthmus.h>  // last: it brings the sources, which need the above
-#endif
+#include <isthmus/core/sources.h>

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#define ISTHMUS_CALL_ARGUMENTS 1  // <isthmus/python.h> comes last, not from <isthmus/owned.h>
+
 #include <isthmus/python/distinct.h>  // Python.h must come before any standard header
 
 #include <limits>
