@@ -44,11 +44,19 @@ def test_the_first_program(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "(n,d),(m,d)->(n,m)\n"), done.stderr
 
 
-def test_the_gradient_that_says_what_it_takes(tmp_path: Path) -> None:
-    functions, registration = re.findall(r"(?ms)^```cpp\n(.*?)^```$", GUIDE)[2].split("\n\n")
-    (tmp_path / "pool.cpp").write_text(
-        "#include <isthmus/op.h>\nusing isthmus::View, isthmus::Out, isthmus::sizes;\n"
+SINE = """
+using Floats = View<const double, 1, sizes<"n">>;
+void sine(Floats x, Out<double, 1, sizes<"n">> y);
+void sine_gradient(Floats grad_y, Floats x, Out<double, 1, sizes<"n">> grad_x);
+"""
+
+
+@pytest.mark.parametrize(("block", "before"), [(2, ""), (3, SINE)], ids=["gradient", "jvp"])
+def test_a_derivative_compiles(block: int, before: str, tmp_path: Path) -> None:
+    functions, registration = re.findall(r"(?ms)^```cpp\n(.*?)^```$", GUIDE)[block].split("\n\n")
+    (tmp_path / "derivative.cpp").write_text(
+        f"#include <isthmus/op.h>\nusing isthmus::View, isthmus::Out, isthmus::sizes;\n{before}"
         f"{functions}\nvoid bind(PyObject* m) {{ {registration} }}\n"
     )
-    command = ["c++", "-fsyntax-only", *isthmus.get_cflags(), f"-I{sysconfig.get_path('include')}", "pool.cpp"]
+    command = ["c++", "-fsyntax-only", *isthmus.get_cflags(), f"-I{sysconfig.get_path('include')}", "derivative.cpp"]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
