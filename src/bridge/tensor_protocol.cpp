@@ -105,18 +105,18 @@ Ref make_descriptors(bool methods) noexcept {
                                   {}};
     static PyGetSetDef texts_and_getter[] = {
         texts[0], texts[1], texts[2], {fget, itself, nullptr, nullptr, nullptr}, {}};
-    static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(end_method)},
-                                  {Py_tp_descr_get, reinterpret_cast<void*>(bind_method)},
-                                  {Py_tp_call, reinterpret_cast<void*>(call_method)},
-                                  {Py_tp_getset, texts},
-                                  {0, nullptr}};
+    static PyType_Slot type_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(end_method)},
+                                       {Py_tp_descr_get, reinterpret_cast<void*>(bind_method)},
+                                       {Py_tp_call, reinterpret_cast<void*>(call_method)},
+                                       {Py_tp_getset, texts},
+                                       {0, nullptr}};
     static PyType_Slot attribute_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(end_method)},
                                             {Py_tp_descr_get, reinterpret_cast<void*>(get_attribute)},
                                             {Py_tp_descr_set, reinterpret_cast<void*>(refuse_attribute)},
                                             {Py_tp_getset, texts_and_getter},
                                             {0, nullptr}};
     constexpr unsigned flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
-    static PyType_Spec spec{"types.MethodDescriptorType", sizeof(MethodObject), 0, flags, slots};
+    static PyType_Spec spec{"types.MethodDescriptorType", sizeof(MethodObject), 0, flags, type_slots};
     static PyType_Spec attribute_spec{"types.GetSetDescriptorType", sizeof(MethodObject), 0, flags, attribute_slots};
     return Ref(reinterpret_cast<PyObject*>(make_class(methods ? spec : attribute_spec)));
 }
