@@ -55,7 +55,7 @@ bool EagerCall::load_missing(int input) {
 /// Without memory a framework's own MemoryError is the cause, which has no name of the operator.
 Error EagerCall::explain_unmade(const Error& error) const {
     auto* cause = static_cast<PyObject*>(error.cause());
-    const Error named = prefixed(error, {of_call(function(), nullptr)});
+    Error named = prefixed(error, {of_call(function(), nullptr)});
     if (cause == nullptr || PyErr_GivenExceptionMatches(cause, PyExc_MemoryError) == 0) return named;
     return make_error(ErrorCode::out_of_memory, {named.what()});
 }

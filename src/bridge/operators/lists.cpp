@@ -14,7 +14,7 @@ std::string name_of_element(const std::string& list, std::size_t place) {
 
 /// Gives the function the elements that were set.
 void OperatorCall::close_lists() {
-    static constexpr DLTensor none{};
+    static constexpr DLTensor none{nullptr, {kDLCPU, 0}, 0, {}, nullptr, nullptr, 0};
     for (int i = 0; i < op_.input_count; ++i) {
         const int p = op_.inputs[i].parameter;
         if (!op_.parameters()[p].is_list()) continue;
