@@ -175,6 +175,7 @@ def test_what_is_refused(jvp, name, words):
 
 def test_through_python(run_script):
     """Without torch's shims."""
+    pytest.importorskip("torch")
     code = """
         import torch
         import isthmus_operators_jvp_test_ext as jvp

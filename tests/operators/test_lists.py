@@ -337,6 +337,7 @@ def test_ufuncs(lists):
 
 def test_through_python(run_script):
     """Without torch's shims."""
+    pytest.importorskip("torch")
     code = """
         import numpy as np, torch
         import isthmus_operators_lists_test_ext as lists

@@ -16,6 +16,7 @@ def torch(torch_runs, torch_jvp):
 @pytest.mark.parametrize("hidden", ["", "1"])
 def test_the_class_of_a_kernels_error(run_script, hidden):
     """With torch's shims and without."""
+    pytest.importorskip("torch")
     code = """
         import torch
         import isthmus_operators_parameters_test_ext, isthmus_operators_gradients_test_ext, isthmus.operators
