@@ -44,7 +44,6 @@ endfunction()
 function(isthmus_included_by header out)
   get_property(known GLOBAL PROPERTY "isthmus_included_by_${header}" SET)
   if(NOT known)
-    set_property(GLOBAL PROPERTY "isthmus_included_by_${header}" "") # two headers may include each other
     file(STRINGS "${PROJECT_SOURCE_DIR}/include/${header}" lines REGEX "^ *# *include <isthmus/")
     set(all)
     foreach(line IN LISTS lines)
