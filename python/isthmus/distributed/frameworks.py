@@ -331,6 +331,8 @@ def reducer(
     """The function that reduces a framework's tensors for a pickler; what it cannot send goes through `before`. NumPy
     arrays of up to INLINE bytes are within the message, and what a pipe takes in all if messages go through one."""
 
+    most = LARGEST_ROOM if through_pipes else INLINE
+
     def reduce(x: Any) -> Any:
         described = describe(engine, framework, x, pack)
         if described is not None:
@@ -340,7 +342,6 @@ def reducer(
     def reduce_numpy(x: Any) -> Any:
         # In Fortran's order the strides of a dimension of one element can be any.
         dense = x.flags.c_contiguous or (x.flags.f_contiguous and 1 not in x.shape)
-        most = LARGEST_ROOM if through_pipes else INLINE
         if 0 < x.nbytes <= most and dense and not x.dtype.hasobject and _fits(x.nbytes):
             return _described_small(engine, x)
         return reduce(x)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import itertools
 import os
 import secrets
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import shared
 from .._isthmus import Error, Tensor
@@ -250,9 +251,14 @@ def take_back(address: int) -> None:
 
 def copy(to: Tensor, data: Tensor) -> None:
     """Without the GIL, which ctypes.memmove() holds."""
-    memcpy = ctypes.CDLL(None).memcpy
-    memcpy.argtypes, memcpy.restype = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t), None
-    memcpy(to.data_ptr, data.data_ptr, data.nbytes)
+    _memcpy()(to.data_ptr, data.data_ptr, data.nbytes)
+
+
+@functools.cache
+def _memcpy() -> Any:
+    function = ctypes.CDLL(None).memcpy
+    function.argtypes, function.restype = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t), None
+    return function
 
 
 def post(data: Tensor) -> Ticket | None:

@@ -17,7 +17,7 @@ ENGINE = "multiprocessing"
 
 def reducer(engine: str, framework: Framework, before: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
     """The function that reduces a framework's tensors to tickets; what it cannot send goes through `before`."""
-    reduce = frameworks.reducer(engine, framework, as_ticket, before, 4, True)
+    reduce = frameworks.reducer(engine, framework, as_ticket, before, 4, through_pipes=True)
     if framework.name != "torch":
         return reduce
 
