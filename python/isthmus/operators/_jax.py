@@ -16,7 +16,17 @@ from .._isthmus import TensorTypeError, TensorValueError
 from . import _random
 from ._jax_grad import Differentiated
 from ._jax_tangent import ForwardDifferentiated
-from ._registry import ARRAYS, LISTS, KnownOperator, Registry, argument_prefix, flat, handed_over, row_of_element
+from ._registry import (
+    ARRAYS,
+    LISTS,
+    KnownOperator,
+    Registry,
+    argument_prefix,
+    flat,
+    handed_over,
+    name_of_element,
+    row_of_element,
+)
 from ._sizes import infer, is_bounded, names_of
 
 
@@ -175,13 +185,14 @@ class JaxOperator(KnownOperator):
         if not isinstance(value, (list, tuple)):
             raise self.wrong_type(row, "a list or tuple of integers", value)
         for k, element in enumerate(value):
+            name = name_of_element(row["name"], k)
             if isinstance(element, jax.core.Tracer) or jax.export.is_symbolic_dim(element):
                 raise TypeError(
-                    f"{self.function}(): argument {row['name']!r}, element {k}: found a traced value; expected an "
-                    "integer that is known while JAX traces (static_argnames of jax.jit)"
+                    f"{argument_prefix(self.function, name)}found a traced value; expected an integer that is known "
+                    "while JAX traces (static_argnames of jax.jit)"
                 )
             if not hasattr(element, "__index__"):
-                raise self.wrong_type({"name": f"{row['name']}', element {k}"}, "an integer", element)
+                raise self.wrong_type({"name": name}, "an integer", element)
         return tuple(map(operator.index, value))
 
     def check_traced_scalar(self, row: dict[str, Any], value: Any) -> None:

@@ -40,7 +40,7 @@ class Differentiated:
         values = self.known.filled(self.said, self.places, operands)
         kept = [self.kept(kind, place, values, results) for kind, place in self.plan.sources]
         perturbed = {place for place, operand in zip(self.places, primals, strict=True) if _is_perturbed(operand)}
-        return results, (kept, _Known(self.plan.needed(perturbed.__contains__)))
+        return results, (kept, Known(self.plan.needed(perturbed.__contains__)))
 
     def refuse(self, name: str) -> None:
         raise NotImplementedError(
@@ -97,7 +97,7 @@ def _is_perturbed(operand: Any) -> bool:
 
 
 @jax.tree_util.register_pytree_node_class
-class _Known:
+class Known:
     """A value that is known while JAX traces, among the arrays of a residual."""
 
     def __init__(self, value: int) -> None:
@@ -107,13 +107,8 @@ class _Known:
         return (), self.value
 
     @classmethod
-    def tree_unflatten(cls, value: int, _children: Any) -> _Known:
+    def tree_unflatten(cls, value: int, _children: Any) -> Known:
         return cls(value)
-
-
-def known_needed(needed: int) -> _Known:
-    """Which gradients are needed, as a residual of Differentiated has it."""
-    return _Known(needed)
 
 
 def _summed(gradient: Any, shape: Sequence[Any]) -> Any:

@@ -13,7 +13,7 @@ from jax.custom_derivatives import SymbolicZero, zero_from_primal
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from ._jax_grad import Differentiated, known_needed
+from ._jax_grad import Differentiated, Known
 
 if TYPE_CHECKING:
     from ._jax import JaxOperator
@@ -99,7 +99,7 @@ class ForwardDifferentiated:
             next(made) if i in self.gives else np.zeros(result.shape, jax.dtypes.float0)
             for i, result in enumerate(results)
         ]
-        by_operand = self.reverse.backward((kept, known_needed(needed)), by_result)
+        by_operand = self.reverse.backward((kept, Known(needed)), by_result)
         return [by_operand[self.places.index(place)] for place in places]
 
 

@@ -29,13 +29,18 @@ def is_run(size: Any) -> bool:
     return isinstance(size, str) and size.endswith("...")
 
 
+def name_of_element(name: str, place: int) -> str:
+    """The name that errors give an element of a list, which argument_prefix() completes."""
+    return f"{name}', element {place}"
+
+
 def row_of_element(row: dict[str, Any], place: int) -> dict[str, Any]:
-    """The facts of an element of a list of arrays, under the name that errors give it."""
-    return {**row, "name": f"{row['name']}', element {place}", "kind": LISTS[row["kind"]]}
+    """The facts of an element of a list of arrays."""
+    return {**row, "name": name_of_element(row["name"], place), "kind": LISTS[row["kind"]]}
 
 
 def argument_prefix(function: str, name: str) -> str:
-    """How an error begins that names an argument, or an element of one (row_of_element)."""
+    """How an error begins that names an argument, or an element of one (name_of_element)."""
     closed = name if "', element " in name else f"{name}'"
     return f"{function}(): argument '{closed}: "
 
