@@ -26,42 +26,6 @@ def bare():
     return importlib.import_module(BARE)
 
 
-@pytest.fixture
-def kinds():
-    """Operators with the signatures of real kernel libraries."""
-    return importlib.import_module("isthmus_operators_kinds_test_ext")
-
-
-@pytest.fixture
-def parameters():
-    """Operators with every kind of parameter."""
-    return importlib.import_module("isthmus_operators_parameters_test_ext")
-
-
-@pytest.fixture
-def lists():
-    """Operators whose arguments are lists."""
-    return importlib.import_module("isthmus_operators_lists_test_ext")
-
-
-@pytest.fixture
-def runs():
-    """Operators whose sizes have runs of dimensions."""
-    return importlib.import_module("isthmus_operators_runs_test_ext")
-
-
-@pytest.fixture
-def jvp():
-    """Operators with Jacobian-vector products."""
-    return importlib.import_module("isthmus_operators_jvp_test_ext")
-
-
-@pytest.fixture
-def gradients():
-    """Operators whose gradients say what they take."""
-    return importlib.import_module("isthmus_operators_gradients_test_ext")
-
-
 def registered_torch():
     """torch, which knows all operators."""
     torch = pytest.importorskip("torch")
@@ -72,40 +36,33 @@ def registered_torch():
     return torch
 
 
-@pytest.fixture
-def torch_kinds(kinds):
-    """The same as torch knows them: torch.ops.kinds."""
-    return registered_torch().ops.kinds
+#: By the name of a module's fixture, its operators; torch_kinds is torch.ops.kinds, and so on.
+FAMILIES = {
+    "kinds": "with the signatures of real kernel libraries",
+    "parameters": "with every kind of parameter",
+    "lists": "whose arguments are lists",
+    "runs": "whose sizes have runs of dimensions",
+    "jvp": "with Jacobian-vector products",
+    "gradients": "whose gradients say what they take",
+}
 
 
-@pytest.fixture
-def torch_parameters(parameters):
-    """The same as torch knows them: torch.ops.parameters."""
-    return registered_torch().ops.parameters
+def fixtures_of(family: str, words: str) -> tuple[Callable[..., object], Callable[..., object]]:
+    @pytest.fixture(name=family)
+    def module() -> object:
+        return importlib.import_module(f"isthmus_operators_{family}_test_ext")
+
+    @pytest.fixture(name=f"torch_{family}")
+    def known_to_torch(request: pytest.FixtureRequest) -> object:
+        request.getfixturevalue(family)
+        return getattr(registered_torch().ops, family)
+
+    module.__doc__, known_to_torch.__doc__ = f"Operators {words}.", f"Operators {words}, as torch knows them."
+    return module, known_to_torch
 
 
-@pytest.fixture
-def torch_lists(lists):
-    """The same as torch knows them: torch.ops.lists."""
-    return registered_torch().ops.lists
-
-
-@pytest.fixture
-def torch_runs(runs):
-    """The same as torch knows them: torch.ops.runs."""
-    return registered_torch().ops.runs
-
-
-@pytest.fixture
-def torch_jvp(jvp):
-    """The same as torch knows them: torch.ops.jvp."""
-    return registered_torch().ops.jvp
-
-
-@pytest.fixture
-def torch_gradients(gradients):
-    """The same as torch knows them: torch.ops.gradients."""
-    return registered_torch().ops.gradients
+for family, words in FAMILIES.items():
+    globals()[family], globals()[f"torch_{family}"] = fixtures_of(family, words)
 
 
 @pytest.fixture
