@@ -147,6 +147,8 @@ concept ContainerOfContainers = ContainerOfOthers<C> && requires(typename C::val
     row.data();
     row.get_allocator();
 };
+template <class C>
+concept ContainerOfStrings = ContainerOfOthers<C> && requires { typename C::value_type::traits_type; };
 
 /// Stops the compilation with a message that says what to write in place of own(x).
 template <class X, bool with_shape>
@@ -160,7 +162,11 @@ constexpr void refuse_owner() {
     static_assert(
         !with_shape || !HasTensorTraits<U>,
         "isthmus: isthmus::tensor_traits describes this type, shape and all; write Tensor::own(std::move(x))");
-    static_assert(!ContainerOfContainers<U>,
+    static_assert(!ContainerOfStrings<U>,
+                  "isthmus: strings of any length are not elements of a tensor; return the container itself, which a "
+                  "binder makes a list, or strings of one width as isthmus::Records of std::array<char, n> "
+                  "(isthmus/records.h)");
+    static_assert(!ContainerOfContainers<U> || ContainerOfStrings<U>,
                   "isthmus: the rows of a container of containers lie apart, and a tensor is one block of memory; copy "
                   "them into a Tensor::empty, or keep one std::vector and write Tensor::own(std::move(x), shape)");
     static_assert(!ContainerOfOthers<U> || ContainerOfContainers<U>,
