@@ -18,7 +18,7 @@
 #elif __has_include(<experimental/mdspan>)
 #include <experimental/mdspan>
 #else
-#error "isthmus/mdspan.h needs std::mdspan (C++23), or Kokkos' mdspan on the include path"
+#include "Isthmus: mdspan.h needs std::mdspan (C++23), or Kokkos' mdspan on the include path"
 #endif
 #if !defined(ISTHMUS_MDSPAN_NAMESPACE)
 #if defined(MDSPAN_IMPL_STANDARD_NAMESPACE)

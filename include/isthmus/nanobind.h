@@ -9,8 +9,7 @@
 #include <isthmus/backend/nanobind.h>
 
 #if NB_VERSION_MAJOR < 2 || (NB_VERSION_MAJOR == 2 && NB_VERSION_MINOR < 7)
-// Not an #error: this ends the compiler's run, and what the old headers lack is not told too.
-#include <Isthmus needs nanobind 2.7 or newer: an older one was found first on the include path>
+#include "Isthmus needs nanobind 2.7 or newer: an older one was found first on the include path"
 #endif
 
 #include <isthmus/owned.h>

@@ -7,8 +7,7 @@
 #include <isthmus/backend/pybind11.h>
 
 #if PYBIND11_VERSION_MAJOR < 2 || (PYBIND11_VERSION_MAJOR == 2 && PYBIND11_VERSION_MINOR < 13)
-// Not an #error: this ends the compiler's run, and what the old headers lack is not told too.
-#include <Isthmus needs pybind11 2.13 or newer: an older one was found first on the include path>
+#include "Isthmus needs pybind11 2.13 or newer: an older one was found first on the include path"
 #endif
 
 #include <isthmus/owned.h>

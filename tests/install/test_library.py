@@ -111,8 +111,8 @@ def test_it_links_with_what_was_compiled_by(name: str, tmp_path: Path) -> None:
 def test_what_does_not_fit_is_told_by_the_compiler(flags: list[str], said: str) -> None:
     if isthmus._isthmus.__cxx_library_release__ == 0:
         pytest.skip("the library is of another C++ library than GCC's")
-    first, *_ = errors(*flags)
-    assert said in first
+    (error,) = errors(*flags)
+    assert said in error
 
 
 def test_the_library_is_one_object_of_the_whole_bridge() -> None:

@@ -136,21 +136,37 @@ def test_a_mistake_is_told_in_few_errors(mistake: str, tmp_path: Path) -> None:
     assert "author.cpp:" in done.stderr, "the author's own line"
 
 
-OLD = {"nanobind": "NB_VERSION", "pybind11": "PYBIND11_VERSION"}
+#: Library -> a header of ours, the library's first header, what an old one says, what the one error tells.
+OLD = {
+    "nanobind": ("nanobind", "nanobind/nanobind.h", "#define NB_VERSION_MAJOR 1\n", "Isthmus needs nanobind"),
+    "pybind11": ("pybind11", "pybind11/pybind11.h", "#define PYBIND11_VERSION_MAJOR 1\n", "Isthmus needs pybind11"),
+    "dlpack": ("isthmus", "dlpack/dlpack.h", "#define DLPACK_VERSION 60\n", "Isthmus needs <dlpack/dlpack.h> 1.3"),
+}
 
 
-@pytest.mark.parametrize("binder", OLD)
-def test_an_old_binder_first_on_the_path_is_one_line(binder: str, tmp_path: Path) -> None:
-    """Without a word on what its older headers lack."""
-    header = tmp_path / "old" / binder / f"{binder}.h"
-    header.parent.mkdir(parents=True)
-    header.write_text(f"#define {OLD[binder]}_MAJOR 1\n#define {OLD[binder]}_MINOR 0\nnamespace {binder} {{}}\n")
-    source = tmp_path / "author.cpp"
-    source.write_text(f"#include <isthmus/{binder}.h>\n")
-    system = [platforms.dlpack(), Path(sysconfig.get_path("include"))]
-    folders = [f"-I{tmp_path / 'old'}", f"-I{ROOT / 'include'}", *(f"-isystem{folder}" for folder in system)]
-    command = [compiling.CXX, "-std=c++20", "-fsyntax-only", *folders, source]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+def the_error(header: str, *folders: Path) -> str:
+    """The one error of a file that includes a header of ours, with these folders before the system's."""
+    named = [f"-I{folder}" for folder in (*folders, ROOT / "include")]
+    command = [compiling.CXX, "-std=c++20", "-fsyntax-only", *named, f"-isystem{sysconfig.get_path('include')}"]
+    source = f"#include <isthmus/{header}.h>\n"
+    command += ["-x", "c++", "-"]
+    done = subprocess.run(command, input=source, capture_output=True, text=True, timeout=300, check=False)
     (error,) = (line for line in done.stderr.splitlines() if "error:" in line)
-    assert f"Isthmus needs {binder}" in error
+    return error
+
+
+@pytest.mark.parametrize("library", OLD)
+def test_an_old_library_first_on_the_path_is_one_error(library: str, tmp_path: Path) -> None:
+    """Without a word on what its older headers lack."""
+    header, file, text, said = OLD[library]
+    (tmp_path / file).parent.mkdir()
+    (tmp_path / file).write_text(text)
+    error = the_error(header, tmp_path, *([] if library == "dlpack" else [platforms.dlpack()]))
+    assert said in error
     assert "an older one was found first on the include path" in error
+
+
+def test_a_path_without_dlpack_is_one_error() -> None:
+    if Path(sysconfig.get_path("include"), "dlpack").is_dir():
+        pytest.skip("this Python's folder of headers has dlpack; a venv without it has not")
+    assert "'python -m isthmus --includes' names a folder that has it" in the_error("isthmus")

@@ -207,12 +207,12 @@ def test_torch(mode: str) -> None:
     ],
     ids=["C++17", "no exceptions", "32 bit", "PyPy"],
 )
-def test_the_first_error_tells_what_is_needed(flags: str, said: str, tmp_path: Path) -> None:
+def test_one_error_tells_what_is_needed(flags: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "narrow.h").write_text("#undef UINTPTR_MAX\n#define UINTPTR_MAX UINT32_MAX\n")
-    done = compile_("#include <isthmus/python.h>\n", "-Wfatal-errors", *flags.split(), f"-I{tmp_path}")
+    done = compile_("#include <isthmus/python.h>\n", *flags.split(), f"-I{tmp_path}")
     assert done.returncode != 0
-    first = next(line for line in done.stderr.splitlines() if "error" in line)
-    assert said in first
+    (error,) = (line for line in done.stderr.splitlines() if "error:" in line)
+    assert said in error
 
 
 #: A header of ours -> (the library's that tells its version, how it does, what the first error calls the library).

@@ -3,7 +3,7 @@
 #pragma once
 
 #if defined(ISTHMUS_IMPLEMENTATION)
-#error "ISTHMUS_BACKEND calls the backend's functions: no file defines ISTHMUS_IMPLEMENTATION beside it"
+#include "ISTHMUS_BACKEND calls the backend's functions: no file defines ISTHMUS_IMPLEMENTATION beside it"
 #endif
 
 #include <isthmus/backend/call.h>

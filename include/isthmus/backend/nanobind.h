@@ -5,7 +5,7 @@
 #include <isthmus/python.h>  // Python.h must come before any standard header
 
 #if defined(ISTHMUS_ABI3) && !defined(NB_BACKEND_MODULE) && Py_LIMITED_API + 0 < 0x030C0000
-#error "nanobind has the limited API of CPython 3.10 in its split mode alone: nanobind_add_module() with BACKEND_MODULE"
+#include "nanobind has the limited API of CPython 3.10 in split mode alone: nanobind_add_module() with BACKEND_MODULE"
 #endif
 #include <nanobind/nanobind.h>
 

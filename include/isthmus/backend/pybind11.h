@@ -5,7 +5,7 @@
 #include <isthmus/python.h>  // Python.h must come before any standard header
 
 #if defined(Py_LIMITED_API)
-#error "pybind11 has no limited API: compile with isthmus::backend (ISTHMUS_BACKEND without ISTHMUS_ABI3)"
+#include "pybind11 has no limited API: compile with isthmus::backend (ISTHMUS_BACKEND without ISTHMUS_ABI3)"
 #endif
 #include <pybind11/pybind11.h>
 

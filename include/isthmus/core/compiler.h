@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #if !defined(__GNUC__) && !defined(__clang__)
-#error "Isthmus needs GCC or Clang, for their attributes and builtins: on Windows clang-cl or MinGW in place of cl"
+#include "Isthmus needs GCC or Clang, for their attributes and builtins: on Windows clang-cl or MinGW in place of cl"
 #endif
 /// A Windows DLL shows only what it exports, so nothing has to be hidden there.
 #if defined(_WIN32)

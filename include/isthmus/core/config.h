@@ -2,28 +2,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+// A text that is included ends the compiler's run, which an #error does not: nothing that follows from it is told too.
 #if __cplusplus < 202002L && (!defined(_MSVC_LANG) || _MSVC_LANG < 202002L)
-#error "Isthmus needs C++20: compile with -std=c++20 or newer"
+#include "Isthmus needs C++20: compile with -std=c++20 or newer"
 #endif
 #if !defined(__cpp_exceptions)
-#error "Isthmus needs exceptions: compile without -fno-exceptions"
+#include "Isthmus needs exceptions: compile without -fno-exceptions"
 #endif
 
 #include <cstddef>
 #include <cstdint>
 
 #if UINTPTR_MAX != UINT64_MAX
-#error "Isthmus needs a 64-bit system: sizes and strides of 64 bits are used as its own"
+#include "Isthmus needs a 64-bit system: sizes and strides of 64 bits are used as its own"
 #endif
 
 #if !__has_include(<dlpack/dlpack.h>)
-#error \
-    "Isthmus needs <dlpack/dlpack.h> 1.3 or newer on the include path: 'python -m isthmus --includes' names a folder that has it"
+#include "Isthmus needs <dlpack/dlpack.h> 1.3 or newer: 'python -m isthmus --includes' names a folder that has it"
 #endif
 #include <dlpack/dlpack.h>
 
 #if DLPACK_MAJOR_VERSION != 1 || DLPACK_MINOR_VERSION < 3
-#error "Isthmus needs <dlpack/dlpack.h> 1.3 or newer (1.x): an older one was found first on the include path"
+#include "Isthmus needs <dlpack/dlpack.h> 1.3 or newer (1.x): an older one was found first on the include path"
 #endif
 
 #define ISTHMUS_VERSION_MAJOR 0
@@ -39,21 +39,18 @@
 #if defined(ISTHMUS_PREBUILT)
 #if defined(_GLIBCXX_RELEASE)
 #if ISTHMUS_PREBUILT == 0
-#error \
-    "Isthmus's compiled library is of libc++, not libstdc++: define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
+#include "The library of --ldflags is of libc++, not libstdc++: define ISTHMUS_IMPLEMENTATION in one .cpp instead"
 #elif !_GLIBCXX_USE_CXX11_ABI
-#error \
-    "Isthmus's compiled library has the new std::string: define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
+#include "The library of --ldflags has the new std::string: define ISTHMUS_IMPLEMENTATION in one .cpp instead"
 #elif ISTHMUS_PREBUILT > _GLIBCXX_RELEASE
-#error "Isthmus's compiled library is of a newer GCC: define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
+#include "The library of --ldflags is of a newer GCC: define ISTHMUS_IMPLEMENTATION in one .cpp instead"
 #endif
 #elif ISTHMUS_PREBUILT != 0
-#error \
-    "Isthmus's compiled library is of libstdc++, not libc++: define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
+#include "The library of --ldflags is of libstdc++, not libc++: define ISTHMUS_IMPLEMENTATION in one .cpp instead"
 #endif
 #endif
 #if defined(ISTHMUS_COMPILED)
-#error "ISTHMUS_COMPILED ended: link isthmus::python, or define ISTHMUS_IMPLEMENTATION in one .cpp (docs/install.md)"
+#include "ISTHMUS_COMPILED ended: link isthmus::python, or define ISTHMUS_IMPLEMENTATION in one .cpp (docs/install.md)"
 #endif
 
 ISTHMUS_BEGIN

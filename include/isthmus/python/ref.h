@@ -6,7 +6,7 @@
 // Of isthmus::abi3; a binder or CMake may have asked for a newer one.
 #if defined(ISTHMUS_ABI3) && !defined(Py_LIMITED_API)
 #if defined(Py_PYTHON_H)
-#error "isthmus::abi3: Python.h was included before: include Isthmus first, or compile with -DPy_LIMITED_API=0x030A0000"
+#include "isthmus::abi3: Python.h came before: include Isthmus first, or compile with -DPy_LIMITED_API=0x030A0000"
 #endif
 #if defined(Py_TARGET_ABI3T)
 #define Py_LIMITED_API Py_TARGET_ABI3T
@@ -15,7 +15,7 @@
 #endif
 #endif
 #if defined(Py_TARGET_ABI3T) && !defined(ISTHMUS_ABI3)
-#error "Py_TARGET_ABI3T asks for a stable ABI: compile with the flags of isthmus::abi3 (--cflags --abi3)"
+#include "Py_TARGET_ABI3T asks for a stable ABI: compile with the flags of isthmus::abi3 (--cflags --abi3)"
 #endif
 #include <Python.h>
 
@@ -24,10 +24,10 @@
 #include <isthmus/core/config.h>
 
 #if defined(PYPY_VERSION)
-#error "Isthmus needs CPython: PyPy has other objects and other references"
+#include "Isthmus needs CPython: PyPy has other objects and other references"
 #endif
 #if PY_VERSION_HEX < 0x030A0000
-#error "Isthmus needs CPython 3.10 or newer"
+#include "Isthmus needs CPython 3.10 or newer"
 #endif
 
 // The limited API has it since 3.11; its layout is that of 3.0.

@@ -13,7 +13,7 @@ namespace detail {
 #if defined(Py_GIL_DISABLED)
 
 #if PY_VERSION_HEX < 0x030D0000
-#error "Isthmus needs CPython 3.13 or newer where it was built without the GIL"
+#include "Isthmus needs CPython 3.13 or newer where it was built without the GIL"
 #endif
 
 /// Guards what several threads write, for a moment: its holder runs neither Python code nor any other foreign code.
