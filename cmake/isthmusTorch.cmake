@@ -1,4 +1,4 @@
-# Defines isthmus::torch from the PyTorch that the Python interpreter imports.
+# Defines isthmus::torch and isthmus::libtorch from the PyTorch that the Python interpreter imports.
 # Installed with the package: a build of Isthmus and a user of it find PyTorch in the same way.
 
 function(isthmus_find_torch out_dir out_message)
@@ -39,13 +39,16 @@ function(isthmus_add_torch_target source)
   endif()
   message(STATUS "isthmus: PyTorch in ${isthmus_torch_dir}")
   isthmus_define_library(torch "${source}/torch.cpp")
-  target_link_libraries(isthmus_torch PUBLIC isthmus_python)
-  target_include_directories(isthmus_torch SYSTEM PUBLIC "${isthmus_torch_dir}/include"
-                                                         "${isthmus_torch_dir}/include/torch/csrc/api/include")
+  # Beside isthmus::backend or isthmus::abi3 it is all that <isthmus/torch.h> needs.
+  add_library(isthmus_libtorch INTERFACE)
+  add_library(isthmus::libtorch ALIAS isthmus_libtorch)
+  target_include_directories(isthmus_libtorch SYSTEM INTERFACE "${isthmus_torch_dir}/include"
+                                                               "${isthmus_torch_dir}/include/torch/csrc/api/include")
+  target_link_libraries(isthmus_torch PUBLIC isthmus_python isthmus_libtorch)
   foreach(name IN ITEMS c10 torch_cpu torch_python)
     set(library "isthmus_torch_${name}_library")
     find_library(${library} ${name} PATHS "${isthmus_torch_dir}/lib" NO_DEFAULT_PATH REQUIRED)
     mark_as_advanced(${library})
-    target_link_libraries(isthmus_torch INTERFACE "${${library}}")
+    target_link_libraries(isthmus_libtorch INTERFACE "${${library}}")
   endforeach()
 endfunction()

@@ -9,13 +9,9 @@
 #include "core/managed_tensor.h"
 #include "core/validate.h"
 
-#include <ATen/ops/from_blob.h>
-#include <c10/core/GradMode.h>
+#include <isthmus/python/torch_link.h>
 
-// As torch/csrc/autograd/python_variable.h declares them. That header brings pybind11 and the whole of autograd.
-TORCH_PYTHON_API extern PyObject* THPVariableClass;
-TORCH_PYTHON_API extern PyObject* ParameterClass;
-TORCH_PYTHON_API PyObject* THPVariable_Wrap(const at::TensorBase& var);
+#include <c10/core/GradMode.h>
 
 // As torch/csrc/autograd/variable.h declares them, which brings all of autograd as well.
 namespace torch::autograd {
@@ -27,144 +23,30 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The torch that this process runs, once it was found to be the one that this file was compiled for.
-struct LinkedTorch {
-    PyTypeObject* tensor = nullptr;     ///< torch.Tensor; NULL while nothing is known
-    PyTypeObject* parameter = nullptr;  ///< torch.nn.Parameter
-    std::ptrdiff_t offset = 0;          ///< of the at::Tensor inside a torch.Tensor's PyObject
-    bool ready() const noexcept { return tensor != nullptr; }
-    bool is_tensor(PyTypeObject* type) const noexcept {
-        return type == tensor || type == parameter || PyType_IsSubtype(type, tensor);
-    }
-    const at::Tensor& tensor_of(PyObject* object) const noexcept {
-        return *reinterpret_cast<const at::Tensor*>(reinterpret_cast<const char*>(object) + offset);
-    }
-};
 ISTHMUS_STATE PerSession<LinkedTorch> linked_torch;
 
-/// libtorch's exceptions have a C++ backtrace below the first line; a Python exception is kept as the cause.
-ISTHMUS_COLD inline Error torch_error(ErrorCode code, const char* argument, const std::string& what, const char* text) {
-    if (Py_IsInitialized() != 0 && have_gil() && PyErr_Occurred() != nullptr)
+struct SessionLink {
+    static const LinkedTorch& known() noexcept { return *linked_torch; }
+    static bool begin() { return start_session(); }
+    static void keep(const LinkedTorch& found) { (void)linked_torch.keep(found); }
+    static PyObject* import_torch() { return detail::import_torch("torch"); }
+    static Error failed(ErrorCode code, const char* argument, Message what) {
         return error_from_exception(code, argument, what);
-    const std::string all = text;
-    return make_error(code, argument, what + ": " + all.substr(0, all.find('\n')));
-}
-
-/// libtorch promises no layout across versions, so another one than that of the headers must not be touched.
-inline Result<void> check_linked_version() {
-    const std::string wanted = concat({TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR});
-    Ref torch(import_torch("torch"));
-    Ref version(torch ? PyObject_GetAttrString(torch.get(), "__version__") : nullptr);
-    Ref text(version ? PyObject_Str(version.get()) : nullptr);
-    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-    if (utf8 == nullptr) return error_from_exception(ErrorCode::unavailable, nullptr, "importing torch");
-    const std::string found = utf8;
-    if (found.compare(0, wanted.size() + 1, wanted + ".") == 0) return {};
-    return Error(ErrorCode::unavailable, "torch is " + found + ", and this extension was compiled for " + wanted +
-                                             "; compile it against the installed one");
-}
-
-/// The struct behind a torch.Tensor is private, and has changed: up to 2.9 a flag stood before the at::Tensor. A tensor
-/// of our own shows its offset.
-inline Result<std::ptrdiff_t> find_linked_offset() {
-    float element = 0;
-    const at::Tensor probe = at::from_blob(&element, {1});
-    Ref object(THPVariable_Wrap(probe));
-    if (!object) return error_from_exception(ErrorCode::unavailable, nullptr, "making a torch.Tensor");
-    const auto* bytes = reinterpret_cast<const char*>(object.get());
-    for (const std::size_t at : {sizeof(PyObject), sizeof(PyObject) + sizeof(void*)}) {
-        void* found = nullptr;
-        std::memcpy(&found, bytes + at, sizeof found);
-        if (found == probe.unsafeGetTensorImpl()) return static_cast<std::ptrdiff_t>(at);
     }
-    return Error(ErrorCode::unavailable, "this torch keeps the at::Tensor of a torch.Tensor in an unknown place");
-}
-
-/// Makes the link ready; without `import`, only when somebody else has imported torch.
-ISTHMUS_NOINLINE inline Result<void> start_linked_torch(bool import) {
-    if (!start_session()) return error_from_exception(ErrorCode::unavailable, nullptr, "starting isthmus");
-    if (THPVariableClass == nullptr && !import) return Error(ErrorCode::unavailable, "torch is not imported");
-    try {
-        if (auto version = check_linked_version(); !version) return version;
-        if (THPVariableClass == nullptr)
-            return Error(ErrorCode::unavailable,
-                         "the torch that Python imports is not the libtorch that this extension is linked to");
-        auto offset = find_linked_offset();
-        if (!offset) return std::move(offset).error();
-        auto* tensor = reinterpret_cast<PyTypeObject*>(THPVariableClass);
-        auto* parameter = ParameterClass != nullptr ? reinterpret_cast<PyTypeObject*>(ParameterClass) : tensor;
-        (void)linked_torch.keep({tensor, parameter, *offset});
-    } catch (const std::exception& thrown) {
-        return torch_error(ErrorCode::unavailable, nullptr, "torch cannot be used", thrown.what());
-    }
-    return {};
-}
-
-ISTHMUS_COLD inline Error explain_not_torch(PyObject* object, const char* argument) {
-    if (object == nullptr)
-        return make_error(ErrorCode::not_a_tensor, argument, "expected torch.Tensor, got a NULL PyObject*");
-    return make_error(ErrorCode::not_a_tensor, argument, {"expected torch.Tensor, got ", type_name(object)});
-}
-
-ISTHMUS_COLD Result<const at::Tensor*> look_at_torch(PyObject* object, const char* argument) {
-    if (object == nullptr) return explain_not_torch(object, argument);
-    if (!linked_torch->ready()) {
-        if (auto started = start_linked_torch(false); !started) {
-            // Without torch in the process nothing is a torch.Tensor; the object is what is wrong.
-            if (THPVariableClass == nullptr)
-                return make_error(ErrorCode::not_a_tensor, argument,
-                                  std::string(explain_not_torch(object, nullptr).what()) + " (torch is not imported)");
-            return std::move(started).error();
-        }
-    }
-    // By the type itself: isinstance() would believe a mock that claims to be a tensor, and its memory is something
-    // else.
-    if (!linked_torch->is_tensor(Py_TYPE(object))) return explain_not_torch(object, argument);
-    const at::Tensor& tensor = linked_torch->tensor_of(object);
-    if (!tensor.defined())
-        return make_error(ErrorCode::null_data, argument,
-                          {"this ", type_name(object), " was cleared by the garbage collector"});
-    return &tensor;
-}
+    static Piece name_of(PyObject* object) { return type_name(object); }
+};
+using Link = TorchLink<SessionLink>;
 
 }  // namespace detail
 
 Result<const at::Tensor*> borrow_py_torch(PyObject* object, const char* argument) noexcept {
-    const detail::LinkedTorch& torch = *detail::linked_torch;
-    if (ISTHMUS_LIKELY(object != nullptr && torch.ready() &&
-                       (Py_TYPE(object) == torch.tensor || Py_TYPE(object) == torch.parameter))) {
-        const at::Tensor& tensor = torch.tensor_of(object);
-        if (ISTHMUS_LIKELY(tensor.defined())) return &tensor;
-    }
-    return detail::surviving_exit([&] { return detail::look_at_torch(object, argument); });
+    return detail::Link::borrow(object, argument);
 }
-
 Result<at::Tensor> from_py_torch(PyObject* object, const char* argument, Undefined undefined) noexcept {
-    if (ISTHMUS_UNLIKELY(object == Py_None) && undefined == Undefined::none) return at::Tensor();
-    auto found = borrow_py_torch(object, argument);
-    if (ISTHMUS_UNLIKELY(!found)) return std::move(found).error();
-    return at::Tensor(**found);
+    return detail::Link::from_py(object, argument, undefined);
 }
-
 Result<PyObject*> to_py(const at::Tensor& tensor, Undefined undefined) noexcept {
-    return detail::surviving_exit([&]() -> Result<PyObject*> {
-        if (ISTHMUS_UNLIKELY(!tensor.defined())) {
-            if (undefined == Undefined::error)
-                return Error(ErrorCode::null_data,
-                             "the at::Tensor is undefined; expected one with values, or Undefined::none");
-            Py_INCREF(Py_None);
-            return Py_None;
-        }
-        if (ISTHMUS_UNLIKELY(!detail::linked_torch->ready()))
-            if (auto started = detail::start_linked_torch(true); !started) return std::move(started).error();
-        try {
-            if (PyObject* object = THPVariable_Wrap(tensor); ISTHMUS_LIKELY(object != nullptr)) return object;
-        } catch (const std::exception& thrown) {
-            return detail::torch_error(ErrorCode::consumer_failed, nullptr, "torch made no object of the tensor",
-                                       thrown.what());
-        }
-        return detail::error_from_exception(ErrorCode::consumer_failed, nullptr, "making a torch.Tensor");
-    });
+    return detail::Link::to_py(tensor, undefined);
 }
 
 namespace detail {
@@ -259,12 +141,7 @@ inline void bump_at_version(const at::Tensor& tensor, Block* block) {
 
 inline Result<Tensor> block_from_torch(at::Tensor&& tensor, const ImportOptions& options) {
     const char* argument = options.argument;
-    if (!tensor.defined())
-        return make_error(ErrorCode::null_data, argument, "the at::Tensor is undefined; expected one with values");
-    if (options.copy != Copy::never || options.has_stream() || options.device.type != 0)
-        return make_error(
-            ErrorCode::bad_argument, argument,
-            "an at::Tensor copies and moves itself: call .clone() or .to() instead of copy, device or stream");
+    if (auto checked = check_at_tensor(tensor, options); !checked) return std::move(checked).error();
     if (tensor.layout() != at::kStrided || tensor.is_quantized() || tensor.is_nested() || tensor.is_meta())
         return explain_at_layout(tensor, argument);
     AskAtTensor ask{tensor};
@@ -302,23 +179,20 @@ inline Result<Tensor> block_from_torch(at::Tensor&& tensor, const ImportOptions&
 }  // namespace detail
 
 Result<Tensor> try_from_torch(at::Tensor tensor, const ImportOptions& options) noexcept {
-    try {
-        return detail::block_from_torch(std::move(tensor), options);
-    } catch (const std::exception& thrown) {
-        return detail::torch_error(ErrorCode::not_values, options.argument,
-                                   "torch refused to show the memory of this tensor", thrown.what());
-    }
+    return detail::Link::without_exceptions<Result<Tensor>>(
+        ErrorCode::not_values, options.argument, "torch refused to show the memory of this tensor",
+        [&] { return detail::block_from_torch(std::move(tensor), options); });
 }
 namespace detail {
 
 /// The at::Tensor of an object that a block holds; NULL if it is not one, or torch was never met here and the GIL is
 /// not held.
 inline const at::Tensor* at_tensor_of_source(PyObject* source) noexcept {
-    if (!linked_torch->ready() &&
-        (Py_IsInitialized() == 0 || !have_gil() || THPVariableClass == nullptr || !start_linked_torch(false)))
+    if (!SessionLink::known().ready() &&
+        (Py_IsInitialized() == 0 || !have_gil() || THPVariableClass == nullptr || !Link::start(false)))
         return nullptr;
-    if (!linked_torch->is_tensor(Py_TYPE(source))) return nullptr;
-    const at::Tensor& tensor = linked_torch->tensor_of(source);
+    if (!SessionLink::known().is_tensor(Py_TYPE(source))) return nullptr;
+    const at::Tensor& tensor = SessionLink::known().tensor_of(source);
     return tensor.defined() ? &tensor : nullptr;
 }
 
@@ -397,14 +271,9 @@ inline Result<at::Tensor> block_to_at_tensor(Block* block, const ExportOptions& 
 Result<at::Tensor> to_torch(const Tensor& tensor, const ExportOptions& options) noexcept {
     if (ISTHMUS_UNLIKELY(!tensor))
         return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
-    return detail::surviving_exit([&]() -> Result<at::Tensor> {
-        try {
-            return detail::block_to_at_tensor(tensor.block(), options);
-        } catch (const std::exception& thrown) {
-            return detail::torch_error(ErrorCode::consumer_failed, nullptr, "torch did not take the tensor",
-                                       thrown.what());
-        }
-    });
+    return detail::Link::without_exceptions<Result<at::Tensor>>(
+        ErrorCode::consumer_failed, nullptr, "torch did not take the tensor",
+        [&] { return detail::block_to_at_tensor(tensor.block(), options); });
 }
 
 ISTHMUS_END

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// isthmus/torch.h in an extension that links libtorch.
+// isthmus/torch.h in an extension that links libtorch, with the bridge in the module or behind the backend's table.
 #include <isthmus/torch.h>
 
 #include "../python/support/module.h"
-#include "src/bridge/runtime/errors.h"
 #include "support.h"
 
 namespace {
@@ -66,7 +65,7 @@ PyObject* thrown(PyObject*, PyObject* object) {
 isthmus::Result<Tensor> import(PyObject* args, PyObject* kwargs) {
     support::Options options;
     if (!options.parse(args, kwargs))
-        return isthmus::detail::error_from_exception(isthmus::ErrorCode::bad_argument, nullptr, "arguments");
+        return isthmus::Error(isthmus::ErrorCode::bad_argument, "arguments of the test's function");
     return isthmus::from_py_torch(options.object).and_then([&](const at::Tensor& t) {
         return isthmus::try_from_torch(t, options.import);
     });
@@ -224,8 +223,18 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-struct PyModuleDef definition{PyModuleDef_HEAD_INIT, "isthmus_torch_test_ext", nullptr, -1, methods};
+#if defined(ISTHMUS_BACKEND)
+#define MODULE isthmus_torch_backend_test_ext
+#else
+#define MODULE isthmus_torch_test_ext
+#endif
+#define TEXT_OF(x) #x
+#define NAME_OF(x) TEXT_OF(x)
+#define INIT_OF_NAME(x) PyInit_##x
+#define INIT_OF(x) INIT_OF_NAME(x)
+
+struct PyModuleDef definition{PyModuleDef_HEAD_INIT, NAME_OF(MODULE), nullptr, -1, methods};
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit_isthmus_torch_test_ext() { return create_module(definition); }
+PyMODINIT_FUNC INIT_OF(MODULE)() { return create_module(definition); }

@@ -397,7 +397,15 @@
     T(219, own_slot_commit_or_raise, bool, detail::TensorSlot<Tensor>, commit_or_raise, \
       (const char* function, const char* argument), (function, argument), , true) \
     T(220, own_slot_end, void, detail::TensorSlot<Tensor>, end, (), (), , true)
+
+#define ISTHMUS_BACKEND_TORCH(F, M, T, X) \
+    X(223, error_from_exception, Error, (ErrorCode code, const char* argument, Message what), (code, argument, what), \
+      (error_from_exception(code, argument, what)), true) \
+    X(224, piece_of_type, Piece, (PyObject* object), (object), (type_name(object)), true) \
+    X(225, import_torch, PyObject*, (), (), (import_torch("torch")), true) \
+    X(226, take_gil_for, bool, (void (*f)(void* of), void* of), (f, of), \
+      (surviving_exit([=] { return take_gil_for(f, of); })), true)
 // clang-format on
 
 /// How many rows there are.
-#define ISTHMUS_BACKEND_COUNT 223
+#define ISTHMUS_BACKEND_COUNT 227

@@ -183,6 +183,7 @@ FIND_ROWS(ISTHMUS_BACKEND_ARRAY_LIKE)
 FIND_ROWS(ISTHMUS_BACKEND_OPERATORS)
 FIND_ROWS(ISTHMUS_BACKEND_RECORDS)
 FIND_ROWS(ISTHMUS_BACKEND_VALUES)
+FIND_ROWS(ISTHMUS_BACKEND_TORCH)
 FIND_ROWS(ISTHMUS_BACKEND_TENSOR_PROTOCOL)
 FIND_ROWS(ISTHMUS_BACKEND_DISTINCT)
 FIND_ROWS(ISTHMUS_BACKEND_OWNED)
@@ -293,11 +294,15 @@ ROW(219, own_slot_commit_or_raise, bool (*)(TensorSlot<Tensor>*, const char*, co
 ROW(220, own_slot_end, void (*)(TensorSlot<Tensor>*))
 ROW(221, own_numpy_as, Result<Tensor> (*)(PyObject*, const NumpyType*, const ImportOptions*))
 ROW(222, extend_operator, void (*)(OperatorRegistration*, const OperatorExtension*, ErrorState**))
+ROW(223, error_from_exception, ErrorState* (*)(ErrorCode, const char*, Message))
+ROW(224, piece_of_type, Piece (*)(PyObject*))
+ROW(225, import_torch, PyObject* (*)())
+ROW(226, take_gil_for, bool (*)(void (*)(void*), void*))
 // clang-format on
 
 #endif
 
-static_assert(ISTHMUS_BACKEND_COUNT == 223, "a new row has its line above");
+static_assert(ISTHMUS_BACKEND_COUNT == 227, "a new row has its line above");
 
 }  // namespace detail
 
