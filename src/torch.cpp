@@ -9,7 +9,7 @@
 #include "core/managed_tensor.h"
 #include "core/validate.h"
 
-#include <isthmus/python/torch_link.h>
+#include <isthmus/torch/link.h>
 
 #include <c10/core/GradMode.h>
 

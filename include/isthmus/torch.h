@@ -4,7 +4,7 @@
 
 #define ISTHMUS_WITH_TORCH 1  // <isthmus/nanobind.h> and <isthmus/pybind11.h> then take at::Tensor
 
-#include <isthmus/python/torch_api.h>  // Python.h must come before any standard header
+#include <isthmus/torch/api.h>  // Python.h must come before any standard header
 
 #if defined(ISTHMUS_BACKEND)
 #include <isthmus/backend/torch.h>

@@ -71,7 +71,7 @@ PAGES = (
     Page("files", "Tensors of a file", "isthmus/load.h", "See the guide: [weights](../../weights.md).", ("load",)),
     Page("torch", "at::Tensor", "isthmus/torch.h",
          "The only header that needs libtorch. See the guide: [torch](../../torch.md).",
-         ("python/torch_api.h",)),
+         ("torch/api.h",)),
     Page("adapters", "Eigen, OpenCV, xtensor, mdspan", "isthmus/eigen.h",
          "One header each: `<isthmus/eigen.h>`, `<isthmus/eigen_tensor.h>`, `<isthmus/opencv.h>`, "
          "`<isthmus/xtensor.h>`, `<isthmus/mdspan.h>`. See the guide: [typed views](../../views.md).",

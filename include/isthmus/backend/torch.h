@@ -2,7 +2,7 @@
 // as the torch.Tensor that it has in Python. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/torch_link.h>  // Python.h must come before any standard header
+#include <isthmus/torch/link.h>  // Python.h must come before any standard header
 
 ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_TORCH)
 

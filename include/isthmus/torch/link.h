@@ -2,7 +2,7 @@
 // or behind the backend's table (backend/torch.h). SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/torch_api.h>  // Python.h must come before any standard header
+#include <isthmus/torch/api.h>  // Python.h must come before any standard header
 
 #include <cstddef>
 #include <cstring>
