@@ -124,6 +124,7 @@ std::string layer_of(const std::string& file) {
         {"include/isthmus/backend/shared.h", "shared"},
         {"include/isthmus/backend/nanobind.h", "top"},
         {"include/isthmus/backend/pybind11.h", "top"},
+        {"include/isthmus/backend/torch.h", "top"},
         {"include/isthmus/backend/", "core"},
         {"include/isthmus/shared", "shared"},
         {"include/isthmus/load", "load"},
@@ -252,7 +253,10 @@ TEST(Architecture, NothingInTheBridgeClimbs) {
 }
 
 /// Whether a name is reserved for the system and the compiler, as those of other people's opaque structs are.
-bool is_reserved(const std::string& name) { return begins(name, "_") || name.find("__") != std::string::npos; }
+/// Of the compiler or of torch's library for Python.
+bool is_reserved(const std::string& name) {
+    return begins(name, "_") || begins(name, "THP") || name.find("__") != std::string::npos;
+}
 
 /// An internal header that declares what neither it nor a source of its folder defines is a circle that includes do not
 /// show.
