@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import signal
 import subprocess
@@ -91,12 +92,45 @@ def test_a_write_is_not_seen_by_the_other_worker(client: Any):
 
 
 def test_read_only_frames_are_copied_for_torch():
-    header, frames = protocol.serialize(torch.ones(1000))
+    header, frames = protocol.serialize(torch.ones(1000, dtype=torch.bfloat16))
     before = isthmus.distributed.stats()["copied"]
     again = protocol.deserialize(header, [bytes(frame) for frame in frames])
     again[:] = 2
     assert isthmus.distributed.stats()["copied"] == before + 1
     assert protocol.deserialize(header, [bytes(frame) for frame in frames]).sum() == 1000
+
+
+PLAIN = {
+    "numpy": lambda base: base,
+    "a column": lambda base: base[:, 3],
+    "Fortran": np.asfortranarray,
+    "broadcast": lambda base: np.broadcast_to(base[0], base.shape),
+    "torch": torch.from_numpy,
+    "torch, a block": lambda base: torch.from_numpy(base)[3:9, 5:50],
+    "torch Parameter": lambda base: torch.nn.Parameter(torch.from_numpy(base)),
+}
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_what_does_not_gain_goes_in_dasks_own_way(kind: str):
+    """Also to a worker without the package; of the same type, dtype, shape and strides."""
+    x = PLAIN[kind](np.arange(10_000.0).reshape(100, 100))
+    header, frames = frames_of(x)
+    assert "isthmus" not in repr((header, *map(bytes, frames)))
+    isthmus.distributed.disable("dask")
+    default = protocol.serialize(x)
+    assert header == default[0]
+    assert facts(protocol.deserialize(header, frames)) == facts(protocol.deserialize(*default))
+
+
+def test_what_gains_does_not():
+    x = np.arange(24_000.0).reshape(20, 30, 40)
+    for kept in (x.transpose(1, 0, 2), x[::-1], np.lib.stride_tricks.sliding_window_view(x.reshape(-1), 500)):
+        header, frames = frames_of(kept)
+        assert sum(map(len, frames)) < x.nbytes + 1000
+        again = protocol.deserialize(header, frames)
+        assert again.strides == kept.strides
+        assert np.array_equal(again, kept)
 
 
 def test_policies():
@@ -212,7 +246,7 @@ def test_workers_that_come_later_are_enabled():
         wait_until(lambda: fresh.run_on_scheduler(plugins) == [])
 
 
-def test_a_later_worker_without_isthmus_starts(tmp_path: Path):
+def test_a_later_worker_without_isthmus_starts_and_says_what_it_lacks(tmp_path: Path):
     (tmp_path / "isthmus.py").write_text("raise ModuleNotFoundError(\"No module named 'isthmus'\", name='isthmus')")
     plugins = workers.plugins_of_scheduler
     with (
@@ -233,6 +267,13 @@ def test_a_later_worker_without_isthmus_starts(tmp_path: Path):
             fresh.wait_for_workers(2, timeout=30)
             (other,) = set(fresh.scheduler_info()["workers"]) - {first}
             assert fresh.submit(sum, [1, 2], workers=[other]).result(timeout=20) == 3
+            there = fresh.scatter(torch.ones(5), workers=[first], hash=False)
+            assert fresh.submit(torch.sum, there, workers=[other]).result(timeout=20) == 5
+            # What Dask has no way for: one error, and no wait without an end.
+            there = fresh.scatter(torch.ones(5, dtype=torch.bfloat16), workers=[first], hash=False)
+            for function in (len, np.asarray, operator.neg, list):
+                with pytest.raises(Exception, match=r"(?i)isthmus ?is ?not ?installed"):
+                    fresh.submit(function, there, workers=[other], pure=False).result(timeout=20)
         finally:
             late.terminate()
             late.wait()

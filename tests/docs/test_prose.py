@@ -16,7 +16,7 @@ CODE_COLUMNS = 88
 #: Blocks of these languages show what a program printed, whose lines are as long as they are.
 PRINTED = {"", "text", "pycon"}
 #: Parts of a page that a script writes.
-GENERATED = re.compile(r"(?ms)^<!-- make \w+: begin -->.*?^<!-- make \w+: end -->")
+GENERATED = re.compile(r"(?ms)^<!-- make [\w -]+: begin -->.*?^<!-- make [\w -]+: end -->")
 
 PHRASES = {
     r"\bthe very \w": "say 'the', 'the same' or 'itself'",

@@ -17,6 +17,7 @@ from .pieces import Arrived, Pack, Piece, lone_piece, typed
 from .pipes import LARGEST_ROOM, LEAST_ROOM
 from .policies import Policy, policy_of
 from .spans import Layout
+from .torch_tensors import Relatives
 from .transit import INLINE
 
 #: What a message says of a tensor: its bytes, where in them the elements are, and what only the framework understands.
@@ -25,7 +26,7 @@ Description = tuple[Piece, Layout, Any] | None
 
 
 #: Of the form of messages. A process that receives another one says so.
-WIRE = 2
+WIRE = 3
 
 # Engines whose messages may have several readers, which map the same memory.
 _SHARED_BY_READERS = ("ray",)
@@ -309,6 +310,17 @@ def rebuild(head: Head, framework: str, arrived: Arrived, layout: tuple[Any, ...
     return FRAMEWORKS[framework].rebuild(arrived, Layout(*layout), told, _terms(head))
 
 
+def relatives(head: Head, framework: str, arrived: Arrived, layout: tuple[Any, ...], told: Any) -> Relatives:
+    """What makes the views of a family: see torch_tensors."""
+    import torch  # noqa: F401
+
+    return Relatives(arrived, Layout(*layout), told, _terms(head))
+
+
+def _view_at(family: Relatives, position: int) -> object:
+    return family.at(position)
+
+
 def _fits(nbytes: int) -> bool:
     """Whether an array goes within the message although it could be handed over: its default takes less time for what
     the pipe takes without a reader."""
@@ -327,17 +339,29 @@ def reducer(
     before: Callable[[Any], Any] | None,
     protocol: int,
     through_pipes: bool = False,
+    goes_before: Callable[[Any], bool] | None = None,
 ) -> Callable[[Any], Any]:
-    """The function that reduces a framework's tensors for a pickler; what it cannot send goes through `before`. NumPy
-    arrays of up to INLINE bytes are within the message, and what a pipe takes in all if messages go through one."""
+    """The function that reduces a framework's tensors for a pickler; what it cannot send, and what `goes_before`, goes
+    through `before`. NumPy arrays of up to INLINE bytes are within the message, and what a pipe takes in all if
+    messages go through one."""
 
     most = LARGEST_ROOM if through_pipes else INLINE
 
     def reduce(x: Any) -> Any:
-        described = describe(engine, framework, x, pack)
+        described = None if goes_before is not None and goes_before(x) else describe(engine, framework, x, pack)
         if described is not None:
             return rebuild, described
         return x.__reduce_ex__(protocol) if before is None else before(x)
+
+    def reduce_torch(x: Any) -> Any:
+        now = message()
+        member = None if now is None else now.members.get(id(x))
+        if member is None or member.tensor is not x:
+            return reduce(x)
+        family = member.family
+        if family.described is None:
+            family.described = describe(engine, framework, x, pack)
+        return _view_at, (family, member.position)
 
     def reduce_numpy(x: Any) -> Any:
         # In Fortran's order the strides of a dimension of one element can be any.
@@ -346,4 +370,4 @@ def reducer(
             return _described_small(engine, x)
         return reduce(x)
 
-    return reduce_numpy if framework.name == "numpy" else reduce
+    return {"numpy": reduce_numpy, "torch": reduce_torch}.get(framework.name, reduce)

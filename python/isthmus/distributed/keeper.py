@@ -29,6 +29,7 @@ COUNTS = struct.Struct("<QQ")
 _LEASED, _SLOT, _SHORTEST = 29, 40, 64
 _FLOCK = struct.Struct("hh4xqqi4x")  # struct flock, as fcntl(2) takes it on 64-bit systems
 _LONGEST = 1 << 14
+_FARTHEST = (1 << 63) - 1  # byte of a file
 
 # Seconds: after the last client is gone, and between two looks for pipes that nobody has open.
 _GRACE, _LOOK = 2.0, 10.0
@@ -39,8 +40,8 @@ _TURNS = 1000
 class Kept(NamedTuple):
     nbytes: int
     pipe: int
-    #: Inode of the segment, and the range of it.
-    segment: int
+    #: Whose segment it is, its device and inode; and the range of it.
+    segment: tuple[bytes, int, int]
     offset: int
     size: int
     message: bytes
@@ -53,9 +54,10 @@ class Keeper:
         self.listeners, self.lifeline = listeners, lifeline
         self.selector = selectors.DefaultSelector()
         self.kept: dict[tuple[bytes, int], Kept] = {}
-        #: By inode: the descriptor whose locks are the leases of what is kept, and how many it holds.
-        self.files: dict[int, int] = {}
-        self.held: dict[int, int] = {}
+        #: By segment: the descriptor whose locks are the leases of what is kept, and how many it holds. Each sender has
+        #: its own, since the end of one lease is the end of those that it reaches over.
+        self.files: dict[tuple[bytes, int, int], int] = {}
+        self.held: dict[tuple[bytes, int, int], int] = {}
         #: What a client is about to deposit, and what it has been handed.
         self.coming: dict[socket.socket, tuple[tuple[bytes, int], int, int]] = {}
         self.lent: dict[socket.socket, set[tuple[bytes, int]]] = {}
@@ -73,19 +75,7 @@ class Keeper:
         alone = looked = time.monotonic()
         suspects: set[int] = set()
         while True:
-            timeout = _LOOK if self.is_used() else _GRACE / 4
-            for _ in range(_TURNS):
-                ready = self.selector.select(timeout)
-                for key, _ in ready:
-                    self.serve(key.fileobj)
-                if not self.late:
-                    break
-                timeout = 0  # what was sent before a question may be read after it
-                if not ready:
-                    break
-            questions, self.late = self.late, []
-            for ask in questions:
-                self.guarded(*ask)
+            self.turn(_LOOK if self.is_used() else _GRACE / 4)
             now = time.monotonic()
             if self.is_used():
                 alone = now
@@ -93,6 +83,21 @@ class Keeper:
                 return
             if now > looked + _LOOK and self.kept:
                 looked, suspects = now, self.look(suspects)
+
+    def turn(self, timeout: float) -> None:
+        """Wait for something to read, and read it; then answer."""
+        for _ in range(_TURNS):
+            ready = self.selector.select(timeout)
+            for key, _ in ready:
+                self.serve(key.fileobj)
+            if not self.late:
+                break
+            timeout = 0  # what was sent before a question may be read after it
+            if not ready:
+                break
+        questions, self.late = self.late, []
+        for ask in questions:
+            self.guarded(*ask)
 
     def is_used(self) -> bool:
         """Whether somebody is there who may fetch something."""
@@ -118,7 +123,7 @@ class Keeper:
             return
         try:
             good = act(peer, *rest)
-        except (OSError, struct.error):
+        except (OSError, OverflowError, struct.error):
             good = False
         if not good:
             self.dismiss(peer)
@@ -160,10 +165,9 @@ class Keeper:
             return False
         kind, secret, number, nbytes, pipe, parent = REQUEST.unpack(data)
         key = secret, number
+        if kind in (DEPOSIT, COUNT) and not _is_own_user(peer):
+            return False
         if kind == DEPOSIT:
-            _, user, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-            if user != os.geteuid():
-                return False
             self.watch(parent)
             self.coming[peer] = key, nbytes, pipe
         elif kind == FETCH and key in self.kept:
@@ -200,21 +204,26 @@ class Keeper:
     def deposit(
         self, key: tuple[bytes, int], nbytes: int, pipe: int, message: bytes, files: list[int], lost: bool
     ) -> None:
-        if lost or len(files) != 1 or len(message) < _SHORTEST:
+        offset, size = struct.unpack_from("<2Q", message, _SLOT) if len(message) >= _SHORTEST else (0, 0)
+        # A lock of size 0 would reach to the end of the file.
+        if lost or len(files) != 1 or size == 0 or offset + size > _FARTHEST:
             for file in files:
                 os.close(file)
             return
-        offset, size = struct.unpack_from("<2Q", message, _SLOT)
+        self.drop(key)
         file = files[0]
-        segment = os.fstat(file).st_ino
+        status = os.fstat(file)
+        segment = key[0], status.st_dev, status.st_ino
         own = -1
         if not message[_LEASED]:
             own = file
         elif segment not in self.files:
             self.files[segment] = file
         else:
-            lock(self.files[segment], F_RDLCK, offset, size)
-            os.close(file)
+            try:
+                lock(self.files[segment], F_RDLCK, offset, size)
+            finally:
+                os.close(file)
         self.held[segment] = self.held.get(segment, 0) + 1
         self.kept[key] = Kept(nbytes, pipe, segment, offset, size, message, own)
 
@@ -262,6 +271,11 @@ class Keeper:
         for key in [key for key, one in self.kept.items() if one.pipe in lost]:
             self.drop(key)
         return closed - lost
+
+
+def _is_own_user(peer: socket.socket) -> bool:
+    _, user, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return bool(user == os.geteuid())
 
 
 def open_pipes() -> set[int]:

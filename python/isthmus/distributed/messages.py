@@ -66,9 +66,10 @@ kinds: set[type] = set()
 class Message:
     """One message while it is pickled. Most hold no tensor: what only those need is made when it is asked for."""
 
-    #: By id: what torch_tensors has seen of the tensors that the message holds; by address: what of each storage is in
-    #: it (pieces.Storage); what is called if it cannot be pickled.
+    #: By id: what torch_tensors has seen of the tensors that the message holds, and those of a family; by address: what
+    #: of each storage is in it (pieces.Storage); what is called if it cannot be pickled.
     views: dict[int, Any]
+    members: dict[int, Any]
     storages: dict[int, Any]
     on_failure: list[Callable[[], None]]
     #: Bytes of arrays that the pipe which it goes through takes without a reader.
@@ -168,6 +169,7 @@ def _visit(stack: list[Any], seen: set[int], found: list[Any], others: list[Any]
 
 _MADE_LATE: dict[str, Callable[[Message], Any]] = {
     "views": lambda _: {},
+    "members": lambda _: {},
     "storages": lambda _: {},
     "on_failure": lambda _: [],
     "room": lambda message: pipes.pipe_of(message.connection()).room,

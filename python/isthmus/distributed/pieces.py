@@ -159,7 +159,8 @@ class Arrived:
 
     def __init__(self, buffer: Any, start: int, packed: bool, replaced: tuple[Arrived, ...]) -> None:
         self._buffer = buffer
-        self._start, self._packed = start, packed
+        #: Of the sender's storage, the byte that comes first.
+        self.start, self._packed = start, packed
         self._flat_tensor: Tensor | None = None
         #: What views keep in common, by kind: a framework's own storage, once it is made.
         self._made: dict[Any, Any] = {}
@@ -177,7 +178,7 @@ class Arrived:
 
     def layout(self, original: Layout) -> Layout:
         """Where the elements of a view are, which lie as in `original` in the sender's storage."""
-        return original.row_major() if self._packed else original.moved(self._start)
+        return original.row_major() if self._packed else original.moved(self.start)
 
     @property
     def nbytes(self) -> int:

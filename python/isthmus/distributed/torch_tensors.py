@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import sys
 import weakref
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..dtypes import dtype_of
 from .messages import Message
 from .messages import message as current
 from .pieces import Arrived, Inline, Pack, Piece, Storage, typed
-from .spans import Layout, Reached, spans
+from .spans import Layout, Span, spans
 
 
 def types() -> tuple[type, ...]:
@@ -84,17 +86,89 @@ def _view_of(x: Any, torch: Any) -> _View | None:
 def _plan(message: Message, torch: Any) -> None:
     """Find out which views of which storages the message holds, before the first of them is pickled."""
     message.views[0] = None  # not again, if nothing is found
-    reached: dict[tuple[int, int], list[Reached]] = {}
+    found: dict[tuple[int, int], list[_View]] = {}
     for x in message.tensors or ():
         if type(x) not in (torch.Tensor, torch.nn.Parameter):
             continue
         view = _view_of(x, torch)
         message.views[id(x)] = view
         if view is not None:
-            reached.setdefault((view.base, view.storage_nbytes), []).append((*view.reach, view.layout))
-    for (base, nbytes), views in reached.items():
+            found.setdefault((view.base, view.storage_nbytes), []).append(view)
+    for (base, nbytes), views in found.items():
         if len(views) > 1:
-            _storage(message, base, nbytes).planned = spans(views)
+            planned = _storage(message, base, nbytes).planned = spans([(*view.reach, view.layout) for view in views])
+            if len(views) >= _MANY and not views[0].storage.is_shared():
+                message.members.update(_members(message, planned, views))
+
+
+class Family:
+    """Views of one span of a storage that differ in their position only, while a message is pickled."""
+
+    def __init__(self) -> None:
+        #: What `frameworks.describe` has made of the first of them.
+        self.described: tuple[Any, ...] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from .frameworks import relatives
+
+        assert self.described is not None
+        return relatives, self.described
+
+
+#: Of one storage in a message: fewer views are described one by one.
+_MANY = 16
+
+
+def _members(message: Message, planned: list[Span], views: list[_View]) -> Iterator[tuple[int, Member]]:
+    """By id, the views that belong to a family: those that a planned span holds."""
+    families: dict[Any, Family] = {}
+    for view in views:
+        (low, high), x, layout = view.reach, view.tensor, view.layout
+        at = bisect.bisect_right(planned, (low, sys.maxsize)) - 1
+        if at < 0 or high > planned[at].high or (layout.position - planned[at].low) % layout.itemsize:
+            continue
+        is_plain = message.plain is None or id(x) in message.plain
+        key = at, is_plain, layout.shape, layout.strides, x.dtype, x.requires_grad, type(x)
+        family = families.get(key)
+        if family is None:
+            family = families[key] = Family()
+        yield id(x), Member(x, family, layout.position)
+
+
+class Member(NamedTuple):
+    tensor: Any
+    family: Family
+    position: int
+
+
+class Relatives:
+    """A family where it has arrived."""
+
+    def __init__(self, arrived: Arrived, layout: Layout, told: Any, terms: Any) -> None:
+        self._arrived, self._layout, self._told, self._terms = arrived, layout, told, terms
+        dtype, requires_grad, is_parameter, name = told
+        self._is_special = requires_grad or is_parameter or (terms.as_tensor and name)
+        if not self._is_special:
+            self._dtype = getattr(sys.modules["torch"], dtype)
+            self._storage = _storage_in(arrived, terms)
+            self._like = arrived.once(self._dtype, lambda: _empty(self._dtype))
+            self._shape, self._strides = layout.shape, _strides_of(layout)
+
+    def at(self, position: int) -> object:
+        """The view that begins there in the sender's storage."""
+        if self._is_special:
+            return rebuild(self._arrived, self._layout._replace(position=position), self._told, self._terms)
+        offset = (position - self._arrived.start) // self._layout.itemsize
+        made = self._like.data.set_(self._storage, offset, self._shape, self._strides)
+        self._arrived.views.append((_move_relative, weakref.ref(made), self, position))
+        return made
+
+    def move(self, wide: Arrived, weak: Any, position: int) -> None:
+        _move(wide, weak, self._layout._replace(position=position), self._dtype, self._terms)
+
+
+def _move_relative(wide: Arrived, weak: Any, relatives: Relatives, position: int) -> None:
+    relatives.move(wide, weak, position)
 
 
 def _storage(message: Message | None, base: int, nbytes: int) -> Storage:
@@ -129,12 +203,18 @@ def describe(x: Any, pack: Pack) -> tuple[Piece, Layout, Any] | None:
 
 def _view(arrived: Arrived, original: Layout, dtype: Any, terms: Any) -> Any:
     layout = arrived.layout(original)
-    item = layout.itemsize
-    strides = tuple([step // item for step in layout.strides])
-    storage = arrived.once("torch", lambda: _storage_of(arrived, terms))
     # A tensor like one of no elements takes a third of the time that the first one does.
     made = arrived.once(dtype, lambda: _empty(dtype)).data
-    return made.set_(storage, layout.position // item, layout.shape, strides)
+    storage = _storage_in(arrived, terms)
+    return made.set_(storage, layout.position // layout.itemsize, layout.shape, _strides_of(layout))
+
+
+def _strides_of(layout: Layout) -> tuple[int, ...]:
+    return tuple([step // layout.itemsize for step in layout.strides])
+
+
+def _storage_in(arrived: Arrived, terms: Any) -> Any:
+    return arrived.once("torch", lambda: _storage_of(arrived, terms))
 
 
 def _empty(dtype: Any) -> Any:

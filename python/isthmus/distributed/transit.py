@@ -13,6 +13,7 @@ import itertools
 import os
 import secrets
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -175,12 +176,16 @@ class _Desk:
                 self.say(keeper.FORGET, number)
 
     def waiting(self) -> tuple[int, int]:
-        with self.lock, contextlib.suppress(OSError):
-            if self.sock is not None:
+        with self.lock:
+            if self.sock is None:
+                return 0, 0
+            try:
                 self.say(keeper.COUNT)
                 tensors, self.bytes = keeper.COUNTS.unpack(self.sock.recv(64))
-                return tensors, self.bytes
-        return 0, 0
+            except (OSError, struct.error):  # it has ended, or does not answer
+                self.close()
+                return 0, 0
+            return tensors, self.bytes
 
     def has_room(self, nbytes: int) -> bool:
         most = _most_bytes()

@@ -62,6 +62,13 @@ def stats(_: Any = None) -> dict[str, int]:
     return isthmus.distributed.stats()
 
 
+def memory() -> tuple[int, int]:
+    """KiB of this process alone, and the copies that it has made."""
+    from tensors import copied, private_kib
+
+    return private_kib(), copied()
+
+
 def file_behind(x: Any) -> tuple[int, int] | None:
     """Device and inode of the file whose pages a tensor of torch's shows, without reading them."""
     address = x.data_ptr()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import inspect
 import pickle
 import weakref
@@ -19,6 +20,7 @@ from ..counts import count
 from ..frameworks import Framework, describe, rebuild
 from ..packs import as_buffer
 from ..policies import Policy, policy_of
+from ..spans import Layout
 from . import dask_plugin
 from .table import all_of, replace
 
@@ -28,7 +30,21 @@ _OURS = "isthmus.distributed"
 
 
 class Message:
-    """The type that a header names, so that a worker looks for it here, where it finds `_deserialize` registered."""
+    """The type that a header names, by way of dask_plugin.reader(): `_deserialize` is registered for it."""
+
+
+class _Reader:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dask_plugin.reader, ()
+
+
+def _by_value(x: object) -> bytes:
+    """Pickled so that what is in dask_plugin needs no isthmus."""
+    cloudpickle.register_pickle_by_value(dask_plugin)
+    try:
+        return cloudpickle.dumps(x)  # type: ignore[no-any-return]
+    finally:
+        cloudpickle.unregister_pickle_by_value(dask_plugin)
 
 
 def _deserialize(header: dict[str, Any], frames: list[Any]) -> object:
@@ -50,11 +66,40 @@ def _writable(frame: Any) -> Any:
 
 def _goes_as_before(framework: Framework, x: Any) -> bool:
     """Whether Dask's own serialiser gives the same, in less time."""
-    if framework.name == "numpy":
-        plain = x.dtype.kind in "biufcMmSU" and x.dtype.isbuiltin != 2  # 2: ml_dtypes, whose names Dask does not know
-        return plain and policy_of(ENGINE) == "copy_on_write" and (x.flags.forc or not x.size)
-    # torch's of Dask keeps .grad, which no other engine does.
-    return getattr(x, "grad", None) is not None
+    if framework.name not in ("numpy", "torch"):
+        return False
+    if framework.name == "torch":
+        # Dask's keeps .grad, which no other engine does.
+        if x.is_leaf and x.grad is not None:
+            return True
+        if x.is_nested or not x.is_cpu or not _is_numpys(x.dtype, x.layout) or x.is_conj() or x.is_neg():
+            return False
+        if x.numel() == 0:  # whose strides NumPy does not keep
+            return False
+        x = x.detach().numpy()
+    # 2: ml_dtypes, whose names Dask does not know.
+    plain = x.dtype.kind in "biufcMmSU" and x.dtype.isbuiltin != 2
+    return plain and policy_of(ENGINE) == "copy_on_write" and _keeps_layout(x)
+
+
+@functools.cache
+def _is_numpys(dtype: Any, layout: Any) -> bool:
+    """Whether torch shows tensors of this kind as NumPy arrays."""
+    import torch
+
+    try:
+        torch.empty((0,), dtype=dtype, layout=layout, device="cpu").numpy()
+    except (TypeError, RuntimeError):
+        return False
+    return True
+
+
+def _keeps_layout(x: Any) -> bool:
+    """Whether Dask keeps the strides, or copies what isthmus would copy, too: elements with gaps between them."""
+    if x.flags.forc or not x.size or 0 in x.strides:
+        return True
+    low, high = Layout(0, x.shape, x.strides, x.itemsize).reach()
+    return bool(high - low > x.nbytes)
 
 
 def _described(framework: Framework, x: Any) -> tuple[dict[str, Any], list[Any]] | None:
@@ -73,7 +118,7 @@ _frameworks: dict[type, Framework] = {}
 
 def _family(before: Callable[..., Any]) -> Callable[..., Any]:
     """Dask's family of serialisers by type, with ours before them."""
-    named = pickle.dumps(Message)
+    named = _by_value(_Reader())
 
     def dumps(x: Any, context: Any = None) -> tuple[dict[str, Any], list[Any]]:
         framework = _frameworks.get(type(x))
@@ -142,12 +187,8 @@ def _import_jax() -> None:
 
 def _request(policy: Policy | None) -> dict[str, Any]:
     """What a scheduler is told, as Client.run_on_scheduler() does."""
-    cloudpickle.register_pickle_by_value(dask_plugin)
-    try:
-        plugin = None if policy is None else cloudpickle.dumps(dask_plugin.Enable(policy))
-        function = cloudpickle.dumps(dask_plugin.remember)
-    finally:
-        cloudpickle.unregister_pickle_by_value(dask_plugin)
+    plugin = None if policy is None else _by_value(dask_plugin.Enable(policy))
+    function = _by_value(dask_plugin.remember)
     return {"function": function, "args": pickle.dumps((dask_plugin.NAME, plugin)), "kwargs": pickle.dumps({})}
 
 

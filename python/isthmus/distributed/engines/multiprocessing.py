@@ -17,16 +17,8 @@ ENGINE = "multiprocessing"
 
 def reducer(engine: str, framework: Framework, before: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
     """The function that reduces a framework's tensors to tickets; what it cannot send goes through `before`."""
-    reduce = frameworks.reducer(engine, framework, as_ticket, before, 4, through_pipes=True)
-    if framework.name != "torch":
-        return reduce
-
-    def reduce_torch(x: Any) -> Any:
-        if _is_torch_shared(x):
-            return x.__reduce_ex__(4) if before is None else before(x)
-        return reduce(x)
-
-    return reduce_torch
+    goes_before = _is_torch_shared if framework.name == "torch" else None
+    return frameworks.reducer(engine, framework, as_ticket, before, 4, through_pipes=True, goes_before=goes_before)
 
 
 def _is_torch_shared(x: Any) -> bool:
