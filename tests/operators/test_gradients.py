@@ -164,24 +164,3 @@ def test_autocast(gradients, torch_gradients):
             y = f(x)
             assert y.dtype == torch.float32
             assert torch.equal(y, 2 * x.float())
-
-
-@pytest.mark.parametrize(
-    ("which", "words"),
-    {
-        "takes": "takes 'y'; expected 'grad_out', 'out' or the name of an argument or of a size of one",
-        "count": "takes 2 inputs; expected 1: grad_out",
-        "of": "is of 'z', which is not an argument of the operator",
-        "twice": "is of 'x' twice",
-        "results": "has 2 results; expected 1, one for each of x",
-        "integer": "is of 'index', which is not of floating-point numbers",
-        "named": "is another operator, bad::other; expected .takes to name its arguments",
-        "absent": "result 'out' may be absent; expected a result of every call",
-        "writes": "cannot be, since it writes an argument in place",
-        "autocast": "found autocast to int32; expected a floating-point dtype of torch",
-    }.items(),
-)
-def test_what_cannot_be_a_gradient(gradients, which, words):
-    with pytest.raises(ValueError) as caught:
-        gradients.refuse(which)
-    assert words in str(caught.value)

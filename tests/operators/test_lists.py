@@ -311,24 +311,6 @@ def test_no_results(lists, torch_lists, torch, jax):
     assert lists.noted() - before == 10
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("batch", r"leading dimensions do not broadcast if an argument is a list of tensors"),
-        (
-            "formula",
-            r"argument 'xs' is a list of tensors with a size by formula, or a run of dimensions; expected",
-        ),
-        ("set", r"result 'out' is .*, and no tensor argument says which dtype"),
-        ("device", r"its device function has 'xs' as float64\[n\] on cuda; expected the dtype and sizes of float32"),
-        ("gradient", r"its gradient is of 'xs', which is not a tensor"),
-    ],
-)
-def test_what_cannot_be_registered(lists, name, words):
-    with pytest.raises(ValueError, match=words):
-        lists.refuse(name)
-
-
 def test_ufuncs(lists):
     for f, name in ((lists.weighted, "xs"), (lists.total, "by")):
         with pytest.raises(ValueError, match=f"argument '{name}' is a list"):
