@@ -128,13 +128,16 @@ def register_gradient(known: TorchOperator, overload: Any, split: Split) -> None
 
 def register_writes(known: TorchOperator, overload: Any, split: Split) -> None:
     """An argument that is written bumps its version, and is refused if a gradient would be lost."""
-    written = [i for i, row in enumerate(known.inputs) if row["kind"] in ("in_out", "in_outs")]
+    offset = 0 if overload is known.overload else 1
+    written = [i + offset for i, row in enumerate(known.inputs) if row["kind"] in ("in_out", "in_outs")]
+    is_simple = all(row["kind"] != "in_outs" and not row["optional"] for row in known.inputs)
     name = overload._schema.name.split("::")[1]
     redispatch = _redispatch_of(overload)
     in_place = torch._C.DispatchKey.ADInplaceOrView
+    is_grad_enabled, increment_version = torch.is_grad_enabled, torch.autograd.graph.increment_version
 
     def refuse(keyset: Any, *args: Any) -> Any:
-        if torch.is_grad_enabled() and _is_watched(*args):
+        if is_grad_enabled() and _is_watched(*args):
             arguments = known.complete(split(args)[1])
             for name, a in _tensors(known, arguments):
                 if a.requires_grad:
@@ -148,12 +151,8 @@ def register_writes(known: TorchOperator, overload: Any, split: Split) -> None:
         return redispatch(_after_autograd(keyset), *args)
 
     def move_version(keyset: Any, *args: Any) -> Any:
-        _batch, arguments = split(args)
-        for i in written:
-            argument = arguments[i] if i < len(arguments) else None
-            for tensor in argument if isinstance(argument, (list, tuple)) else (argument,):
-                if tensor is not None:
-                    torch.autograd.graph.increment_version(tensor)
+        given = [args[i] for i in written if i < len(args)]
+        increment_version(given if is_simple else [tensor for tensor in flat(given) if tensor is not None])
         return redispatch(_after_both(keyset), *args)
 
     known.library.impl(name, refuse, "Autograd", with_keyset=True)
