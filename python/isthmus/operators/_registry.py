@@ -96,7 +96,7 @@ class KnownOperator:
     def gradient(self) -> Any:
         """That of an operator whose plan is not None, as the same framework knows it."""
         if self._gradient is None:
-            self._gradient = self.registered(self.named_gradient())
+            self._gradient = type(self).registered(self.named_gradient())
         return self._gradient
 
     def why_no_gradient(self) -> str:
