@@ -23,6 +23,7 @@ NEEDS = {
     "camera": "numpy torch pybind11 .cmake",
     "threads": "numpy torch pybind11 .cmake",
     "torch_op": "numpy torch",
+    "torch_kernels": "numpy torch .strip",
     "shared_weights": "numpy torch safetensors",
 }
 TUTORIALS = sorted(path.parent.name for path in EXAMPLES.glob("*/README.md"))

@@ -115,6 +115,12 @@ MISTAKES = {
         OPERATOR + 'void g(Tensor, Out<float, 1>) {}\nvoid f(PyObject* m) { op<"a::g", g>(m, {"x"}); }',
         "a parameter of an operator is a View",
     ),
+    "a list of results of an operator": (
+        OPERATOR
+        + "void g(View<const float, 1>, std::span<const Out<float, 1>>) {}\n"
+        + 'void f(PyObject* m) { op<"a::g", g>(m, {"x"}); }',
+        "as many results as its function has Outs, and no list of them",
+    ),
 }
 MOST = 3
 

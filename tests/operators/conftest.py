@@ -44,6 +44,7 @@ FAMILIES = {
     "runs": "whose sizes have runs of dimensions",
     "jvp": "with Jacobian-vector products",
     "gradients": "whose gradients say what they take",
+    "attention": "with as many parameters as those for attention",
 }
 
 

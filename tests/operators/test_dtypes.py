@@ -82,20 +82,3 @@ def test_the_gradient_of_an_argument_that_is_none_in_jax(kinds):
     x, bias = jax.numpy.ones((3, 2)), jax.numpy.ones(2)
     assert jax.grad(lambda x: kinds.add_bias(x, None).sum())(x).tolist() == [[1, 1]] * 3
     assert jax.jit(jax.grad(lambda x, b: kinds.add_bias(x, b).sum(), 1))(x, bias).tolist() == [3, 3]
-
-
-REFUSED = {
-    "like nothing": "has the dtype of argument 'y'; expected the name of an input",
-    "like scalar": "has the dtype of argument 'k'; expected the name of a tensor argument",
-    "like optional": "has the dtype of argument 'x', which may be None; expected a required argument of its dtypes",
-    "set of optional": "has the dtype of argument 'x', which may be None; expected a required argument of its dtypes",
-    "set of others": "is float32|float64[:] on cpu, and no tensor argument says which dtype; expected one of these",
-    "set of more": "is float32|float64[:] on cpu, and no tensor argument says which dtype; expected one of these",
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_dtype_that_no_argument_says_is_refused_at_registration(kinds, name):
-    with pytest.raises(ValueError, match="operator 'bad::") as caught:
-        kinds.refuse(name)
-    assert f"result 'out' {REFUSED[name]}" in str(caught.value)

@@ -71,9 +71,3 @@ def test_jax_keeps_the_call(kinds):
     jax.block_until_ready(jax.jit(jax.vmap(run))(jax.numpy.ones((2, 3))))
     jax.effects_barrier()
     assert kinds.take_total() == 6
-
-
-@pytest.mark.parametrize("name", ["ones", "nothing"])
-def test_an_operator_without_tensors_is_refused_at_registration(kinds, name):
-    with pytest.raises(ValueError, match=f"operator 'bad::{name}': it has no tensor argument; expected at least one"):
-        kinds.refuse(name)

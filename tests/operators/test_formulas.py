@@ -57,12 +57,6 @@ def test_what_a_formula_does_not_give_is_refused(parameters):
         parameters.segments(X, BORDERS, out=np.empty((3, 3)))
 
 
-@pytest.mark.parametrize(("name", "where"), [("result", "result 'out'"), ("argument", "argument 'x'")])
-def test_a_name_that_nothing_gives_is_refused_at_registration(parameters, name, where):
-    with pytest.raises(ValueError, match=rf"operator 'bad::.*{where} has the size n, which no input has"):
-        parameters.refuse(name)
-
-
 def test_a_formula_is_no_core_dimension(parameters):
     with pytest.raises(ValueError, match=r"it is no ufunc: the size n\+1 of 'borders' is a formula"):
         parameters.segments.ufunc  # noqa: B018

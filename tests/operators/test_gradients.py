@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 
 import numpy as np
@@ -166,22 +167,17 @@ def test_autocast(gradients, torch_gradients):
             assert torch.equal(y, 2 * x.float())
 
 
-@pytest.mark.parametrize(
-    ("which", "words"),
-    {
-        "takes": "takes 'y'; expected 'grad_out', 'out' or the name of an argument or of a size of one",
-        "count": "takes 2 inputs; expected 1: grad_out",
-        "of": "is of 'z', which is not an argument of the operator",
-        "twice": "is of 'x' twice",
-        "results": "has 2 results; expected 1, one for each of x",
-        "integer": "is of 'index', which is not of floating-point numbers",
-        "named": "is another operator, bad::other; expected .takes to name its arguments",
-        "absent": "result 'out' may be absent; expected a result of every call",
-        "writes": "cannot be, since it writes an argument in place",
-        "autocast": "found autocast to int32; expected a floating-point dtype of torch",
-    }.items(),
-)
-def test_what_cannot_be_a_gradient(gradients, which, words):
-    with pytest.raises(ValueError) as caught:
-        gradients.refuse(which)
-    assert words in str(caught.value)
+def test_a_recorded_call_does_not_look_at_a_signature(torch_gradients):
+    """torch.autograd.Function does so in each call, for most of the time that one took."""
+    import torch
+
+    called = []
+    x = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    sys.setprofile(lambda frame, event, _arg: called.append(frame.f_code.co_filename) if event == "call" else None)
+    try:
+        y = torch_gradients.cube(x)
+    finally:
+        sys.setprofile(None)
+    assert y.requires_grad
+    assert [file for file in called if "isthmus" in file]
+    assert not [file for file in called if file.endswith("inspect.py")]

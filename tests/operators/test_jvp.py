@@ -155,24 +155,6 @@ def test_what_jax_cannot_differentiate(jvp, jax):
         jax.jvp(lambda x: jax.jvp(lambda x: jvp.scaled(x, w), (x,), (x,))[1], (x,), (x,))
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        (
-            "inputs",
-            r"its jvp takes 1 inputs; expected 2: a tangent for each floating-point tensor input",
-        ),
-        ("results", r"its jvp has 2 results; expected 1, a tangent for each floating-point result"),
-        ("kind", r"its jvp takes 'x' as another kind"),
-        ("optional", r"its jvp takes 'tangent_w', which may be None"),
-        ("writes", r"its jvp cannot be, since it writes an argument in place"),
-    ],
-)
-def test_what_is_refused(jvp, name, words):
-    with pytest.raises(ValueError, match=words):
-        jvp.refuse(name)
-
-
 def test_through_python(run_script):
     """Without torch's shims."""
     pytest.importorskip("torch")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import weakref
+
 import numpy as np
 import pytest
 
@@ -58,6 +61,9 @@ def test_an_empty_list(lists, torch_lists, torch):
         lists.joined([], 3)
     with pytest.raises((RuntimeError, NotImplementedError)):
         torch_lists.joined([], 3)
+    on_cpu = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+    with pytest.raises(RuntimeError, match=words):  # the kernel itself
+        torch_lists.joined.default.redispatch(on_cpu, [], 3)
     with pytest.raises(ValueError, match=r"weighted\(\): the size n of result 'out' is that of an argument"):
         lists.weighted([], W)
 
@@ -301,6 +307,73 @@ def test_elements_that_are_written_in_jax(lists, jax):
         lists.copy_blocks([given, CACHE.copy()], MAPPING)
 
 
+def resident() -> int:
+    """The bytes of this process in memory."""
+    with open("/proc/self/statm") as pages:
+        return int(pages.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="the memory of a process is told by Linux")
+def test_a_call_of_torch_frees_its_lists(torch_lists, torch):
+    x, by = torch.ones(1), list(range(100_000))
+    one = [torch.ones(1, dtype=torch.float64)] * 20_000
+    given = of_torch(torch, XS)
+    ended = [weakref.ref(t) for t in given]
+    torch_lists.joined(given, 3)
+    torch_lists.copy_blocks([cache := torch.from_numpy(CACHE.copy())], torch.from_numpy(MAPPING))
+    ended.append(weakref.ref(cache))
+    with pytest.raises(RuntimeError, match="argument 'xs', element 1"):  # freed after an error, too
+        torch_lists.weighted([wrong := torch.ones(3), torch.ones(2)], torch.ones(2))
+    ended.append(weakref.ref(wrong))
+    del given, cache, wrong
+    assert [end() for end in ended] == [None] * len(ended)
+    for rounds in (3, 100):  # the first ones warm up
+        before = resident()
+        for _ in range(rounds):
+            torch_lists.total(x, by)
+            torch_lists.joined(one, 1)
+    assert resident() - before < 20_000_000  # one of the lists alone would be 16 or 80 MB more
+
+
+def test_no_integers_are_not_none(torch_lists, torch):
+    x = torch.arange(4.0)
+    assert torch_lists.picked(x, []).tolist() == [0, 0, 0, 0]
+    assert torch_lists.picked(x, None).tolist() == torch_lists.picked(x).tolist() == [0, 1, 2, 3]
+
+
+def test_a_call_that_xla_was_told_wrong_is_refused(lists, jax):
+    x = jax.numpy.ones(2)
+    jax.eval_shape(lambda x: (lists.joined([x], 3), lists.total(x.astype("float32"), [1])), x)  # registers them
+    lists.copy_blocks([jax.numpy.asarray(CACHE)], jax.numpy.asarray(MAPPING))
+    made, length, count = jax.ShapeDtypeStruct((3,), "float64"), np.int64(1), np.int64(3)
+
+    def said(name, shapes, operands, **attributes):
+        with pytest.raises(Exception, match=rf"{name}\(\): ") as caught:
+            jax.block_until_ready(jax.ffi.ffi_call(f"lists::{name}", shapes)(*operands, **attributes))
+        return str(caught.value)
+
+    assert jax.ffi.ffi_call("lists::joined", made)(x, how="la", p0=length, p1=count).tolist() == [1, 1, -1]
+    for wrong in (0, 2, 2**62):
+        told = said("joined", made, (x,), how="la", p0=np.int64(wrong), p1=count)
+        assert "XLA's operands and results are not those of this operator" in told
+    told = said("joined", made, (x,), how="la", p0=np.int64(-1), p1=count)
+    assert "argument 'xs': the attribute 'how' has 'l', which is not for an argument of its kind" in told
+    assert "argument 'xs': its length is not an int64" in said(
+        "joined", made, (x,), how="la", p0=np.float32(1.5), p1=count
+    )
+    for letter in "tsan":
+        assert f"argument 'xs': the attribute 'how' has '{letter}'" in said("joined", made, (x,), how=f"{letter}a")
+    y, total = x.astype("float32"), jax.ShapeDtypeStruct((2,), "float64")
+    for by, words in ((np.array([1.5]), "argument 'by': the attribute is not of int64"), (count, "'p1' is no array")):
+        assert words in said("total", total, (y,), how="ta", rank=length, p1=by)
+    assert "argument 'by': the attribute 'how' has 's'" in said("total", total, (y, x[0]), how="ts", rank=length)
+    cache, mapping = jax.numpy.asarray(CACHE), jax.numpy.asarray(MAPPING)
+    written = [jax.ShapeDtypeStruct((3, 2), "float32")]
+    told = said("copy_blocks", written, (cache, mapping), how="lt", p0=length)
+    assert "argument 'caches': expected a result of sizes (4, 2), got (3, 2)" in told
+    assert "are not those of this operator" in said("copy_blocks", 2 * written, (cache, mapping), how="lt", p0=length)
+
+
 def test_no_results(lists, torch_lists, torch, jax):
     before = lists.noted()
     lists.note([np.ones(2, "float32"), np.ones(1, "float32")])
@@ -309,24 +382,6 @@ def test_no_results(lists, torch_lists, torch, jax):
     jax.block_until_ready(jax.jit(lists.note)([jax.numpy.ones(2, jax.numpy.float32)]))
     jax.effects_barrier()
     assert lists.noted() - before == 10
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("batch", r"leading dimensions do not broadcast if an argument is a list of tensors"),
-        (
-            "formula",
-            r"argument 'xs' is a list of tensors with a size by formula, or a run of dimensions; expected",
-        ),
-        ("set", r"result 'out' is .*, and no tensor argument says which dtype"),
-        ("device", r"its device function has 'xs' as float64\[n\] on cuda; expected the dtype and sizes of float32"),
-        ("gradient", r"its gradient is of 'xs', which is not a tensor"),
-    ],
-)
-def test_what_cannot_be_registered(lists, name, words):
-    with pytest.raises(ValueError, match=words):
-        lists.refuse(name)
 
 
 def test_ufuncs(lists):

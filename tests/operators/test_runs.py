@@ -184,20 +184,6 @@ def test_symbolic_sizes_of_jax(runs, jax):
         jax.jit(runs.gather)(jax.numpy.zeros((4, 3)), jax.numpy.zeros((2, 5), "int64"))
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("apart", r"the runs of dimensions of argument 'x', float32\[a\.\.\., b\.\.\.\].*, cannot be told apart"),
-        ("unknown", r"result 'out' has the dimensions c\.\.\., which no input has"),
-        ("list", r"argument 'xs' is a list of tensors with a size by formula, or a run of dimensions; expected names"),
-        ("batch", r"leading dimensions broadcast only where the rank is fixed, and argument 'x'"),
-    ],
-)
-def test_what_cannot_be_registered(runs, name, words):
-    with pytest.raises(ValueError, match=words):
-        runs.refuse(name)
-
-
 def test_no_ufunc(runs):
     with pytest.raises(ValueError, match=r"it is no ufunc: .*expected is a fixed rank"):
         runs.gather.ufunc  # noqa: B018

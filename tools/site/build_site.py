@@ -44,6 +44,7 @@ TUTORIALS = [
     "camera",
     "threads",
     "torch_op",
+    "torch_kernels",
     "operators",
     "nanoflann",
     "embed",

@@ -67,7 +67,8 @@ class JaxOperator(KnownOperator):
         if self.table["cuda"]:
             jax.ffi.register_ffi_target(self.name, op._xla_cuda_target, platform="CUDA")
         gradient = op._gradient
-        self._gradient = JaxOperator(gradient) if gradient is not None else None
+        if gradient is not None:
+            self._gradient = JaxOperator(gradient)
         self.jvp: Any = JaxOperator(op._jvp) if self.tangents is not None else None
         self.widened = [_widened(row) for row in self.inputs]
         self.is_wide = any(self.widened) or any(_WIDE.intersection(row["dtypes"]) for row in self.outs)
@@ -82,13 +83,6 @@ class JaxOperator(KnownOperator):
 
     def of_numpy(self, row: dict[str, Any], value: Any) -> Any:
         return self.widen(row, np.asarray(value)) if isinstance(value, jax.Array) else value
-
-    @property
-    def gradient(self) -> JaxOperator:
-        """That of an operator whose plan is not None."""
-        if self._gradient is None:
-            self._gradient = register(self.named_gradient())
-        return self._gradient
 
     def packed(self, results: Sequence[Any]) -> Any:
         """With the arguments that were written."""
@@ -319,11 +313,12 @@ def random_operand(op: Any, name: str, value: Any) -> Any:
     if data.dtype == jnp.int32 and data.shape == (4,):
         return data
     found = f"{data.dtype}{list(data.shape)}"
-    raise TensorTypeError(f"{_random.prefix(op, name)}expected a key of JAX, got {found}")
+    raise TensorTypeError(f"{argument_prefix(op.__name__, name)}expected a key of JAX, got {found}")
 
 
 # The operators as JAX knows them: Registry.register().
 register = Registry("JAX", JaxOperator).register
+JaxOperator.registered = staticmethod(register)
 
 _ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
     "number": np.float64,

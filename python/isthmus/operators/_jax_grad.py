@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
-from ._registry import LISTS
+from ._registry import LISTS, argument_prefix
 
 if TYPE_CHECKING:
     from ._jax import JaxOperator
@@ -34,19 +34,13 @@ class Differentiated:
         inputs = self.known.inputs
         for place, operand in zip(self.places, primals, strict=True):
             if _is_perturbed(operand) and inputs[place]["kind"] in ("number", *LISTS):
-                self.refuse(inputs[place]["name"])
+                refuse_differentiated(self.known, inputs[place]["name"])
         operands = tuple(jax.tree.map(lambda leaf: leaf.value, operand, is_leaf=_is_primal) for operand in primals)
         results = self.function(*operands)
         values = self.known.filled(self.said, self.places, operands)
         kept = [self.kept(kind, place, values, results) for kind, place in self.plan.sources]
         perturbed = {place for place, operand in zip(self.places, primals, strict=True) if _is_perturbed(operand)}
         return results, (kept, Known(self.plan.needed(perturbed.__contains__)))
-
-    def refuse(self, name: str) -> None:
-        raise NotImplementedError(
-            f"{self.known.function}(): argument {name!r}: it is differentiated, and an operator has gradients of its "
-            f"tensors alone; expected jax.lax.stop_gradient({name}), or a tensor argument"
-        )
 
     def kept(self, kind: str, place: Any, values: Sequence[Any], results: Sequence[Any]) -> Any:
         """What the backward pass has of one input of the gradient: an array, or None."""
@@ -85,6 +79,14 @@ class Differentiated:
             argument, dimension = self.plan.places[place]
             return self.said[argument].shape[dimension]
         return self.said[place] if kind == "input" and kept is None else kept
+
+
+def refuse_differentiated(known: JaxOperator, name: str) -> NoReturn:
+    """Raises the error of a derivative by something else than a tensor."""
+    raise NotImplementedError(
+        f"{argument_prefix(known.function, name)}it is differentiated, and an operator has derivatives of its "
+        f"tensors alone; expected jax.lax.stop_gradient({name}), or a tensor argument"
+    )
 
 
 def _is_primal(operand: Any) -> bool:

@@ -13,7 +13,7 @@ from jax.custom_derivatives import SymbolicZero, zero_from_primal
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from ._jax_grad import Differentiated, Known
+from ._jax_grad import Differentiated, Known, refuse_differentiated
 
 if TYPE_CHECKING:
     from ._jax import JaxOperator
@@ -44,18 +44,12 @@ class ForwardDifferentiated:
         }
         for place in given:
             if place not in self.of:
-                self.refuse(self.known.inputs[place]["name"])
+                refuse_differentiated(self.known, self.known.inputs[place]["name"])
         values = self.known.filled(self.said, self.places, primals)
         made = iter(self.bind(values, results, given))
         return results, tuple(
             next(made) if i in self.gives else zero_from_primal(result, symbolic_zeros=True)
             for i, result in enumerate(results)
-        )
-
-    def refuse(self, name: str) -> None:
-        raise NotImplementedError(
-            f"{self.known.function}(): argument {name!r}: it is differentiated, and an operator has derivatives of its "
-            f"tensors alone; expected jax.lax.stop_gradient({name}), or a tensor argument"
         )
 
     def bind(self, values: Sequence[Any], results: Sequence[Any], given: dict[int, Any]) -> Sequence[Any]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._isthmus import TensorTypeError, TensorValueError
+from ._registry import argument_prefix
 
 EXPECTED = "None, an integer, a generator of torch or NumPy, or a key of JAX"
 
@@ -53,7 +54,7 @@ def drawn_by_torch(generator: Any) -> Any:
 
 def no_generator(op: Any, name: str) -> TensorValueError:
     """The error of a call of JAX without a source."""
-    return TensorValueError(f"{prefix(op, name)}JAX has no generator of its own; expected a key")
+    return TensorValueError(f"{argument_prefix(op.__name__, name)}JAX has no generator of its own; expected a key")
 
 
 def of_integer(op: Any, name: str, value: Any) -> tuple[int, ...]:
@@ -62,14 +63,10 @@ def of_integer(op: Any, name: str, value: Any) -> tuple[int, ...]:
         seed = operator.index(value)
     except TypeError:
         found = type(value).__name__
-        raise TensorTypeError(f"{prefix(op, name)}expected {EXPECTED}, got {found}") from None
+        raise TensorTypeError(f"{argument_prefix(op.__name__, name)}expected {EXPECTED}, got {found}") from None
     if not -(2**63) <= seed < 2**64:
-        raise TensorValueError(f"{prefix(op, name)}found {seed}; expected a seed of 64 bits")
+        raise TensorValueError(f"{argument_prefix(op.__name__, name)}found {seed}; expected a seed of 64 bits")
     return signed([seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, 0, 0])
-
-
-def prefix(op: Any, name: str) -> str:
-    return f"{op.__name__}(): argument {name!r}: "
 
 
 def signed(words: Sequence[Any]) -> tuple[int, ...]:

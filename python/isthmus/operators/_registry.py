@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from .._isthmus import DType, Error, TensorTypeError, _operators, from_dlpack
 
@@ -76,6 +76,8 @@ class GradientPlan:
 class KnownOperator:
     """An operator as a framework knows it: by the registration of the first import of its module."""
 
+    registered: ClassVar[Callable[[Any], Any]]  # an operator as the same framework knows it
+
     def __init__(self, op: Any) -> None:
         self.op = op
         self.table = op._table
@@ -85,14 +87,21 @@ class KnownOperator:
         self.module: str = getattr(op, "__module__", "")
         self.identity: int = op._identity
         self.inputs, self.outs = self.table["inputs"], self.table["outs"]
-        self.is_jvp = False
         self.plan = self.gradient_plan()
         # Of a Jacobian-vector product: the inputs whose tangents it takes, and the results of its own.
         self.tangents: Any = self.table.get("tangents")
+        self._gradient: Any = None
+
+    @property
+    def gradient(self) -> Any:
+        """That of an operator whose plan is not None, as the same framework knows it."""
+        if self._gradient is None:
+            self._gradient = type(self).registered(self.named_gradient())
+        return self._gradient
 
     def why_no_gradient(self) -> str:
         """What an error says of an operator whose gradient was asked for and that has none."""
-        if self.is_jvp:
+        if self.table.get("is_jvp", False):
             return "has no gradient, as no Jacobian-vector product has"
         if any(row.get("gradient_of", -1) >= 0 for row in self.outs):
             return "has no gradient; register it in C++ with one more .gradient<g>() behind that of the operator"

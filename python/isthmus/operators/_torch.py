@@ -29,7 +29,6 @@ _TYPES = {
     "tensors": "Tensor[]",
     "integers": "SymInt[]",
 }
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 # Separates the leading dimensions of a call from its arguments.
 Split = Callable[[Sequence[Any]], tuple[int, Sequence[Any]]]
@@ -43,7 +42,6 @@ class TorchOperator(KnownOperator):
 
     def __init__(self, op: Any) -> None:
         super().__init__(op)
-        self._gradient: TorchOperator | None = None
         for row in self.inputs:
             if row["kind"] == "dtype" and "default" in row:
                 row["default"] = self.torch_dtype(row, row["default"])
@@ -77,30 +75,23 @@ class TorchOperator(KnownOperator):
             self._gradient.define()
         self.jvp: TorchOperator | None = TorchOperator(self.op._jvp) if self.tangents is not None else None
         if self.jvp is not None:
-            self.jvp.is_jvp = True
             self.jvp.define()
         self.register_rules(self.overload, lambda arguments: (0, arguments))
         if self.batched is not None:
             self.register_rules(self.batched, lambda arguments: (arguments[0], arguments[1:]))
-        self.has_random = any(row["kind"] == "random" for row in self.inputs)
-        plain = self.schema_has_all_defaults() and not self.has_random
+        self.has_spellings = any(row["kind"] in ("random", "dtype") for row in self.inputs)
+        plain = self.schema_has_all_defaults() and not self.has_spellings
         self.call = self.overload if plain else self.call_filled
-
-    @property
-    def gradient(self) -> TorchOperator:
-        """That of an operator whose plan is not None."""
-        if self._gradient is None:
-            self._gradient = register(self.named_gradient())
-        return self._gradient
 
     # The schema
 
     def arguments(self, defaults: bool = True) -> list[str]:
         texts: list[str] = []
-        for row, letter in zip(self.inputs, _LETTERS, strict=False):
+        for i, row in enumerate(self.inputs):
             kind = _TYPES.get(row["kind"], "Tensor")
             if row["kind"] in ("in_out", "in_outs"):
-                kind = f"Tensor({letter}!){'[]' if row['kind'] == 'in_outs' else ''}"
+                alias = chr(ord("a") + i) if i < 26 else f"a{i}"
+                kind = f"Tensor({alias}!){'[]' if row['kind'] == 'in_outs' else ''}"
             texts.append(f"{kind}{'?' if row['optional'] else ''} {row['name']}")
         for i in reversed(range(len(texts) if defaults else 0)):  # from the end: as long as there are defaults
             row = self.inputs[i]
@@ -120,11 +111,8 @@ class TorchOperator(KnownOperator):
 
     def call_filled(self, *args: Any, **kwargs: Any) -> Any:
         """Inlined by torch.compile; the overload alone has fewer guards."""
-        if self.has_random:
-            args = tuple(
-                self.random_tensor(row, value) if row["kind"] == "random" else value
-                for row, value in zip(self.inputs, args, strict=False)
-            )
+        if self.has_spellings:
+            args = tuple(self.spelled(row, value) for row, value in zip(self.inputs, args, strict=False))
         return self.overload(*args, **self.filled(args, kwargs))
 
     def filled(self, args: Sequence[Any], arguments: dict[str, Any]) -> dict[str, Any]:
@@ -132,9 +120,17 @@ class TorchOperator(KnownOperator):
         for row in self.inputs[len(args) :]:
             if ("default" in row or row["optional"]) and row["name"] not in arguments:
                 arguments[row["name"]] = row.get("default")
-            elif row["kind"] == "random":
-                arguments[row["name"]] = self.random_tensor(row, arguments.get(row["name"]))
+            elif row["kind"] in ("random", "dtype"):
+                arguments[row["name"]] = self.spelled(row, arguments.get(row["name"]))
         return arguments
+
+    def spelled(self, row: dict[str, Any], value: Any) -> Any:
+        """An argument that has more spellings than torch's schema, as that has it."""
+        if row["kind"] == "random":
+            return self.random_tensor(row, value)
+        if row["kind"] == "dtype" and isinstance(value, str):
+            return getattr(torch, value, value)
+        return value
 
     def random_tensor(self, row: dict[str, Any], value: Any) -> Any:
         """A source of random numbers as the operator has it in torch: what it draws, as an operation of torch, so that
@@ -345,6 +341,7 @@ def _defined(op: Any) -> TorchOperator:
 
 # The operators as torch knows them: Registry.register().
 register = Registry("torch", _defined).register
+TorchOperator.registered = staticmethod(register)
 
 
 def _declare_effect(overload: Any) -> None:

@@ -14,6 +14,41 @@ if TYPE_CHECKING:
     from ._torch import Split, TorchOperator
 
 
+def _any_requires_grad(*args: Any) -> bool:
+    return any(isinstance(a, torch.Tensor) and a.requires_grad for a in flat(args))
+
+
+# Whether some tensor, or element of a list, requires grad: asked in C++ if this torch has that.
+_is_watched: Callable[..., bool] = getattr(torch._C, "_any_requires_grad", _any_requires_grad)
+
+
+def _masking(mask: Any) -> Callable[[Any], Any]:
+    """The keys of a call that are in `mask`. There are few sets of keys in a process, and torch's `&` costs three times
+    what this does."""
+    known: dict[int, Any] = {}
+
+    def masked(keyset: Any) -> Any:
+        bits = keyset.raw_repr()
+        found = known.get(bits)
+        if found is None:
+            found = known[bits] = keyset & mask
+        return found
+
+    return masked
+
+
+_after_autograd = _masking(torch._C._after_autograd_keyset)
+_after_both = _masking(torch._C._after_ADInplaceOrView_keyset)
+
+
+def _redispatch_of(overload: Any) -> Callable[..., Any]:
+    """overload.redispatch, or what that calls."""
+    redispatch: Callable[..., Any] = getattr(
+        getattr(overload, "_handle", None), "redispatch_boxed", overload.redispatch
+    )
+    return redispatch
+
+
 _FLOATING = frozenset(("float16", "bfloat16", "float32", "float64", "complex64", "complex128"))
 
 
@@ -30,15 +65,21 @@ def register_gradient(known: TorchOperator, overload: Any, split: Split) -> None
         known.library.impl(name, torch.library.fallthrough_kernel, "Autograd")
         return
 
+    redispatch = _redispatch_of(overload)
+    below_autograd = torch._C._AutoDispatchBelowAutograd
+    is_grad_enabled = torch.is_grad_enabled
+    # Of these results autograd makes no zeros if they were not used.
+    without_zeros = [known.jvp is not None or not _FLOATING.intersection(row["dtypes"]) for row in known.outs]
+
     def forward(keyset: Any, *args: Any) -> Any:
-        with torch._C._AutoDispatchBelowAutograd():
-            return overload.redispatch(keyset & torch._C._after_autograd_keyset, *args)
+        with below_autograd():
+            return redispatch(_after_autograd(keyset), *args)
 
     def setup(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
         ctx.batch, arguments = split(inputs[1:])
         ctx.offset = len(inputs) - len(arguments)
         outs = output if isinstance(output, tuple) else (output,)
-        ctx.outs = [_Facts(o) for o in outs]
+        ctx.outs = [_Facts(o) if lacks else None for o, lacks in zip(outs, without_zeros, strict=True)]
         ctx.arguments = [_Facts.of(a) for a in arguments]
         kept = _kept(known.plan, arguments, outs)
         ctx.lengths = [len(tensors) if isinstance(tensors, list) else None for tensors in kept]
@@ -59,47 +100,44 @@ def register_gradient(known: TorchOperator, overload: Any, split: Split) -> None
     if known.jvp is not None:
         members["jvp"] = jvp
 
-    def function_of(base: type) -> Any:
-        return type(known.function, (base,), {key: staticmethod(f) for key, f in members.items()})
-
-    function = function_of(torch.autograd.Function)
-    # What torch.func's own transforms make of a function for one level of theirs.
-    function_of_level = function_of(torch.autograd.function._SingleLevelFunction)
-
-    after_autograd = torch._C._after_autograd_keyset
-    is_grad_enabled = torch.is_grad_enabled
+    # Its apply() is that of C++ alone. torch.autograd.Function looks at the signature of forward() in each call, for
+    # defaults that ours does not have: two thirds of what a recorded call costs.
+    base: Any = torch.autograd.function._SingleLevelFunction
+    function: Any = type(known.function, (base,), {key: staticmethod(f) for key, f in members.items()})
 
     def record(keyset: Any, *args: Any) -> Any:
-        if forward_ad._current_level < 0 and not (is_grad_enabled() and _is_watched(args)):
-            return overload.redispatch(keyset & after_autograd, *args)
-        _batch, arguments = split(args)
-        args = (*args[: len(args) - len(arguments)], *known.complete(arguments))
-        has_tangent = known.jvp is not None and _has_tangent(arguments)
+        watched = is_grad_enabled() and _is_watched(*args)
+        if not watched and forward_ad._current_level < 0:
+            return redispatch(_after_autograd(keyset), *args)
+        arguments = split(args)[1]
+        if known.has_lists and watched:
+            _refuse_lists(known, arguments)
         if known.jvp is None:
             _refuse_tangents(known, arguments)
-        if known.has_lists and torch.is_grad_enabled():
-            _refuse_lists(known, arguments)
-        watched = any(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments)
-        if not has_tangent and (not watched or not torch.is_grad_enabled()):
-            return overload.redispatch(keyset & torch._C._after_autograd_keyset, *args)
+        if not watched and not (known.jvp is not None and _has_tangent(arguments)):
+            return redispatch(_after_autograd(keyset), *args)
+        args = (*args[: len(args) - len(arguments)], *known.complete(arguments))
         if not torch._C._are_functorch_transforms_active():
             return function.apply(keyset, *args)
         # The dispatcher has come to one level of the transforms, where autograd records as it does outside of them.
         with torch._functorch.autograd_function.enable_single_level_autograd_function():
-            return function_of_level.apply(keyset, *args)
+            return function.apply(keyset, *args)
 
     known.library.impl(name, record, "Autograd", with_keyset=True)
 
 
 def register_writes(known: TorchOperator, overload: Any, split: Split) -> None:
     """An argument that is written bumps its version, and is refused if a gradient would be lost."""
-    written = [i for i, row in enumerate(known.inputs) if row["kind"] in ("in_out", "in_outs")]
+    offset = 0 if overload is known.overload else 1
+    written = [i + offset for i, row in enumerate(known.inputs) if row["kind"] in ("in_out", "in_outs")]
+    is_simple = all(row["kind"] != "in_outs" and not row["optional"] for row in known.inputs)
     name = overload._schema.name.split("::")[1]
-    after_both = torch._C._after_ADInplaceOrView_keyset
+    redispatch = _redispatch_of(overload)
     in_place = torch._C.DispatchKey.ADInplaceOrView
+    is_grad_enabled, increment_version = torch.is_grad_enabled, torch.autograd.graph.increment_version
 
     def refuse(keyset: Any, *args: Any) -> Any:
-        if torch.is_grad_enabled() and _is_watched(args):
+        if is_grad_enabled() and _is_watched(*args):
             arguments = known.complete(split(args)[1])
             for name, a in _tensors(known, arguments):
                 if a.requires_grad:
@@ -110,16 +148,12 @@ def register_writes(known: TorchOperator, overload: Any, split: Split) -> None:
                     )
         if keyset.has(in_place):  # its kernel would be the next one: another call of Python
             return move_version(keyset, *args)
-        return overload.redispatch(keyset & torch._C._after_autograd_keyset, *args)
+        return redispatch(_after_autograd(keyset), *args)
 
     def move_version(keyset: Any, *args: Any) -> Any:
-        _batch, arguments = split(args)
-        for i in written:
-            argument = arguments[i] if i < len(arguments) else None
-            for tensor in argument if isinstance(argument, (list, tuple)) else (argument,):
-                if tensor is not None:
-                    torch.autograd.graph.increment_version(tensor)
-        return overload.redispatch(keyset & after_both, *args)
+        given = [args[i] for i in written if i < len(args)]
+        increment_version(given if is_simple else [tensor for tensor in flat(given) if tensor is not None])
+        return redispatch(_after_both(keyset), *args)
 
     known.library.impl(name, refuse, "Autograd", with_keyset=True)
     known.library.impl(name, move_version, "ADInplaceOrView", with_keyset=True)
@@ -156,17 +190,6 @@ def _product(known: TorchOperator, ctx: Any, tangents: Sequence[Any]) -> tuple[A
         taken.append(torch.zeros_like(primal) if is_zero else tangent)
     made = iter(known.jvp.run(ctx.batch, [*taken, *ctx.primals]))
     return tuple(next(made) if i in gives else None for i in range(len(ctx.outs)))
-
-
-def _is_watched(args: Sequence[Any]) -> bool:
-    """Whether some tensor, or element of a list, requires grad."""
-    for a in args:
-        if isinstance(a, torch.Tensor):
-            if a.requires_grad:
-                return True
-        elif isinstance(a, (list, tuple)) and any(isinstance(e, torch.Tensor) and e.requires_grad for e in a):
-            return True
-    return False
 
 
 def _refuse_tangents(known: TorchOperator, arguments: Sequence[Any]) -> None:
@@ -239,6 +262,7 @@ def _backward(known: TorchOperator, ctx: Any, gradients: Sequence[Any]) -> list[
     if plan is None:
         raise RuntimeError(f"{known.name} {known.why_no_gradient()}")
     needed = plan.needed(lambda i: bool(ctx.needs_input_grad[ctx.offset + i]))
+    spreads = ctx.batch > 0 or known.table["batch"]  # arguments may have been broadcast
     taken: list[Any] = []
     saved = iter(ctx.saved_tensors)
     kept = [next(saved) if n is None else [next(saved) for _ in range(n)] for n in ctx.lengths]
@@ -258,5 +282,5 @@ def _backward(known: TorchOperator, ctx: Any, gradients: Sequence[Any]) -> list[
     for bit, (place, result) in enumerate(zip(plan.of, known.gradient.run(ctx.batch, taken), strict=True)):
         argument = ctx.arguments[place]
         if isinstance(argument, _Facts) and needed >> bit & 1:
-            by_input[place] = result.sum_to_size(argument.shape)
+            by_input[place] = result.sum_to_size(argument.shape) if spreads else result
     return by_input

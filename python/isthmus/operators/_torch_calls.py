@@ -9,7 +9,7 @@ import torch
 
 from ._registry import LISTS, flat, handed_over, row_of_element
 from ._torch import TorchOperator, register
-from ._torch_autograd import _has_tangent
+from ._torch_autograd import _has_tangent, _is_watched
 
 # What stands for a value while torch traces.
 _SYMBOLS = (torch.fx.Proxy, torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -18,6 +18,8 @@ _SYMBOLS = (torch.fx.Proxy, torch.SymInt, torch.SymFloat, torch.SymBool)
 def must_see(op: Any, arguments: Mapping[str, Any]) -> bool:
     """Whether a call with these arguments is one for torch itself: a gradient is recorded, or a graph; or torch's
     dispatcher does something to an argument before a kernel has it."""
+    if torch.is_grad_enabled() and _is_watched(*arguments.values()):
+        return True
     if any(isinstance(value, _SYMBOLS) for value in flat(arguments.values())):
         return True
     tensors = [value for value in flat(arguments.values()) if isinstance(value, torch.Tensor)]
@@ -58,6 +60,8 @@ def call(op: Any, arguments: dict[str, Any], out: Any = None) -> Any:
     known = register(op)
     for row in known.inputs:
         value = arguments.get(row["name"])
+        if isinstance(value, torch.Tensor):
+            continue
         if row["kind"] in LISTS and isinstance(value, (list, tuple)):
             arguments[row["name"]] = [
                 element
@@ -66,7 +70,7 @@ def call(op: Any, arguments: dict[str, Any], out: Any = None) -> Any:
                 for k, element in enumerate(value)
             ]
             continue
-        if value is None or isinstance(value, (torch.Tensor, torch.fx.Proxy)) or row["kind"] == "random":
+        if value is None or isinstance(value, torch.fx.Proxy) or row["kind"] == "random":
             continue
         if row["kind"] in ("tensor", "in_out"):
             arguments[row["name"]] = handed_over(known, row, value, "torch")
@@ -75,8 +79,8 @@ def call(op: Any, arguments: dict[str, Any], out: Any = None) -> Any:
     if known.plan is None and not known.table["writes"] and _loses_gradient(arguments.values()):
         return NotImplemented
     arguments = known.filled((), arguments)
-    if out is None:
-        return known.overload(**arguments)
+    if out is None:  # by position, which costs torch less
+        return known.overload(*(arguments[row["name"]] for row in known.inputs))
     return call_into(known, (), arguments, out)
 
 

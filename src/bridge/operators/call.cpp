@@ -102,7 +102,7 @@ Result<void> OperatorCall::broadcast_batch() {
     }
     for (int i = 0; i < op_.input_count; ++i) {
         const int p = op_.inputs[i].parameter, count = batch_of_[p];
-        if (op_.input_facts(i).kind != ParameterKind::in_out) continue;
+        if (op_.input_facts(i).kind != ParameterKind::in_out || !is_given(p)) continue;
         if (count != ndim || !std::equal(batch_.begin(), batch_.end(), inner_[p].shape - ndim))
             return op_.argument_error(
                 ErrorCode::bad_layout, op_.inputs[i].name,

@@ -18,6 +18,8 @@ OperatorDefinition::OperatorDefinition(const OperatorFunctions& functions_, cons
     const std::size_t colon = name.find("::");
     space = colon == std::string::npos ? std::string() : name.substr(0, colon);
     function = name.substr(colon == std::string::npos ? 0 : colon + 2);
+    if (parameter_count() > max_parameters)  // a module that was compiled with a later version
+        refuse({"it has ", parameter_count(), " parameters; expected at most ", max_parameters});
     for (int i = 0; i < parameter_count(); ++i) {
         const ParameterFacts& facts = parameters()[i];
         if (facts.kind == ParameterKind::out) {

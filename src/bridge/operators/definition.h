@@ -98,6 +98,7 @@ struct OperatorDefinition {
     std::vector<HiddenInput> hidden;                ///< of a gradient
     std::vector<ExtendedOverloads> extended;
     OperatorDefinition* jvp = nullptr;       ///< the Jacobian-vector product
+    bool is_jvp = false;                     ///< it is that of another operator
     std::vector<int> tangents_of, tangents;  ///< by it: the inputs and the results that have tangents
     int needed_parameter = -1;               ///< of a gradient: which of its results are needed, a bit for each
     DType autocast{};  ///< the dtype that torch's autocast gives its arguments; of 0 bits if none was named

@@ -325,6 +325,7 @@ void add_jvp_to(OperatorDefinition& op, const OperatorFunctions& functions) {
     for (int i = 0; i < results; ++i)
         made->out_names[i] = concat({"tangent of '", op.out_names[op.tangents[static_cast<std::size_t>(i)]], "'"});
     made->batch = op.batch;
+    made->is_jvp = true;
     finish_operator(*made);
     op.jvp = *functions.definition = made.release();
 }

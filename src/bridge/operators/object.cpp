@@ -126,9 +126,9 @@ PyObject* table_plan(const OperatorDefinition& op) {
 }
 
 /// {"name": …, "inputs": [{"name", "kind", "optional", "sizes", "dtypes", "rank", "contiguous", "packed"[, "default"]},
-/// …], "outs": […], "batch", "cuda", "writes", "lists", "plan", "tangents", "autocast"}: a new reference, or NULL with
-/// a Python exception set. `kind` is "tensor", "in_out", "number", "integer", "boolean", "text", "dtype", "sizes",
-/// "random", "tensors", "in_outs" or "integers"; `rank` is -1 and `sizes` None if they are free.
+/// …], "outs": […], "batch", "cuda", "writes", "lists", "plan", "tangents", "is_jvp", "autocast"}: a new reference, or
+/// NULL with a Python exception set. `kind` is "tensor", "in_out", "number", "integer", "boolean", "text", "dtype",
+/// "sizes", "random", "tensors", "in_outs" or "integers"; `rank` is -1 and `sizes` None if they are free.
 PyObject* operator_table(const OperatorDefinition& op) {
     Ref inputs(PyList_New(0)), outs(PyList_New(0));
     bool good = inputs && outs;
@@ -148,11 +148,11 @@ PyObject* operator_table(const OperatorDefinition& op) {
                                                         : Py_NewRef(Py_None));
     if (!plan || !of || !gives || !tangents) return nullptr;
     const std::string autocast = op.autocast.bits() != 0 ? op.autocast.name() : std::string();
-    return Py_BuildValue("{s:s,s:s,s:s,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:z}", "name", op.name.c_str(), "space",
+    return Py_BuildValue("{s:s,s:s,s:s,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:z}", "name", op.name.c_str(), "space",
                          op.space.c_str(), "function", op.function.c_str(), "batch", as_bool(op.batch), "cuda",
                          as_bool(op.has_device()), "writes", as_bool(op.writes_inputs), "lists", as_bool(op.has_lists),
                          "inputs", inputs.get(), "outs", outs.get(), "plan", plan.get(), "tangents", tangents.get(),
-                         "autocast", autocast.empty() ? nullptr : autocast.c_str());
+                         "is_jvp", as_bool(op.is_jvp), "autocast", autocast.empty() ? nullptr : autocast.c_str());
 }
 
 struct OperatorObject {

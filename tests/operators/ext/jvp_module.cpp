@@ -8,7 +8,11 @@
 #include <optional>
 #include <string_view>
 
+#include "row_max.h"
+
 namespace {
+
+using operators_test::row_max_gradient;
 
 using isthmus::InOut, isthmus::op, isthmus::Out, isthmus::sizes, isthmus::View;
 
@@ -39,21 +43,10 @@ void scaled_jvp(Maybe tx, Maybe tw, In<double> x, Maybe w, std::int64_t power, M
         if (tw) ty(i) += (*tw)(i)*std::pow(x(i), p);
     }
 }
-/// Of each row the largest element, and where it is.
+/// The result that has a tangent is the second one.
 template <class T>
 void row_max(View<const T, 2, sizes<"n k">> x, Out<std::int64_t, 1, sizes<"n">> where, Made<T> values) {
-    for (std::int64_t i = 0; i < x.extent(0); ++i) {
-        std::int64_t best = 0;
-        for (std::int64_t j = 1; j < x.extent(1); ++j)
-            if (x(i, j) > x(i, best)) best = j;
-        values(i) = x(i, best);
-        where(i) = best;
-    }
-}
-template <class T>
-void row_max_gradient(In<T> g, View<const std::int64_t, 1, sizes<"n">> where, Out<T, 2, sizes<"n k">> dx) {
-    for (std::int64_t i = 0; i < dx.extent(0); ++i)
-        for (std::int64_t j = 0; j < dx.extent(1); ++j) dx(i, j) = j == where(i) ? g(i) : T(0);
+    operators_test::row_max<T>(x, values, where);
 }
 template <class T>
 void row_max_jvp(View<const T, 2, sizes<"n k">> tx, View<const T, 2, sizes<"n k">> x, Made<T> tv) {

@@ -139,7 +139,7 @@ struct dtype_like {
 namespace detail {
 
 /// Limits of one function: its parameters, results included, and its results.
-inline constexpr int max_parameters = 24;
+inline constexpr int max_parameters = 40;
 inline constexpr int max_results = 8;
 
 /// `sizes` is never a parameter of a function: an argument of a gradient that has an array's sizes, then 0, and no
@@ -393,6 +393,20 @@ struct OperatorParameter<std::span<const E>> {
         Inner::facts.kind == ParameterKind::in_out ? ParameterKind::in_outs : ParameterKind::tensors, false, false,
         Inner::facts.requirement};
     static ListOfViews<E> get(const ParameterValue& value) { return ListOfViews<E>(value.tensors); }
+};
+/// A list of results: graphs of torch and XLA have a number of results that is known before a call.
+template <class E>
+inline constexpr bool is_out = false;
+template <class T, int N, class... C>
+inline constexpr bool is_out<Out<T, N, C...>> = true;
+template <class E>
+    requires is_out<std::remove_const_t<E>>
+struct OperatorParameter<std::span<E>> {
+    static_assert(sizeof(E) == 0,
+                  "isthmus: an operator has as many results as its function has Outs, and no list of them; write into "
+                  "tensors of the caller, a std::span<const InOut<T, N>>");
+    static constexpr ParameterFacts facts{};  // the sentence above is the only error
+    static std::span<E> get(const ParameterValue& value);
 };
 template <>
 struct OperatorParameter<std::span<const std::int64_t>> {

@@ -52,7 +52,8 @@ struct OverloadOf {
 template <auto f, class... A>
 struct OverloadOf<f, void (*)(A...)> {
     static constexpr int count = sizeof...(A);
-    static_assert(count > 0 && count <= max_parameters, "isthmus: an operator has 1 to 24 parameters");
+    static_assert(count > 0 && count <= max_parameters,
+                  "isthmus: an operator has 1 to 40 parameters, its results included");
     static constexpr ParameterFacts parameters[] = {OperatorParameter<std::remove_cvref_t<A>>::facts...};
 
     template <std::size_t... i>
