@@ -262,6 +262,9 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=31, help="turns of each contender (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="fewer turns, and no compile times or callgrind")
+    parser.add_argument(
+        "--counts", action="store_true", help="counts, sizes and compile times alone, beside the times of the last run"
+    )
     parser.add_argument("--no-docs", action="store_true", help="print only")
     parser.add_argument(
         "--out",
@@ -272,6 +275,20 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--framework", choices=ISOLATED, help=argparse.SUPPRESS)
     parser.add_argument("--raw", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args(argv)
+
+
+def count_again(peers: Peers, options: argparse.Namespace, say: Callable[[str], None]) -> int:
+    """The page of the last run with its counts, sizes and compile times made anew."""
+    import extras
+    import report
+
+    counted = extras.counted(peers, options.quick, say)
+    report.show(counted)
+    rows = {r["row"] for r in counted}
+    last = json.loads((options.out / "results.json").read_text())
+    kept = [r for r in last if r["row"] not in rows]
+    report.write(kept + counted, json.loads((options.out / "environment.json").read_text()), options.out)
+    return 0
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -298,6 +315,9 @@ def main(argv: list[str] | None = None) -> int:
     import torch  # noqa: F401  its libraries must be there when the extensions that need them load
 
     peers = Peers(built)
+    if options.counts:
+        return count_again(peers, options, say)
+    conditions = environment()  # the load without ours
     results = main_rows(peers, options.only, rounds, say)
     for framework in ISOLATED:
         if not options.only or options.only in framework:
@@ -312,7 +332,7 @@ def main(argv: list[str] | None = None) -> int:
     report.show(results)
     report.show_targets(results)
     if not options.only and not options.no_docs:
-        report.write(results, environment(), options.out)
+        report.write(results, conditions, options.out)
     return 0
 
 

@@ -22,7 +22,12 @@ def all_results(
     results = threads.all_results(peers, rounds, say)
     results += published.all_results(peers, rounds, timed, say)
     results += memory.all_results(peers, say)
-    results += counts.all_results(peers.version, say, with_callgrind=not quick)
+    return results + counted(peers, quick, say)
+
+
+def counted(peers: Peers, quick: bool, say: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Allocations, instructions, sizes and compile times, which a busy machine changes little."""
+    results: list[dict[str, Any]] = counts.all_results(peers.version, say, with_callgrind=not quick)
     if not quick:
         results += footprint.all_results(peers.version, say)
         results += operators.compile_times(peers.version, say)

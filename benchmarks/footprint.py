@@ -19,8 +19,8 @@ Result = dict[str, Any]
 # The same small module in each: one function of one tensor.
 BARE = """
 #define PY_SSIZE_T_CLEAN
-#include <Python.h>
 {include}
+#include <Python.h>
 static PyObject* f(PyObject*, PyObject* x) {{ {body} }}
 static PyMethodDef methods[] = {{{{"f", f, METH_O, nullptr}}, {{nullptr, nullptr, 0, nullptr}}}};
 static PyModuleDef definition{{
