@@ -46,7 +46,7 @@ def test_the_oldest_numpy() -> None:
     [
         ("include/isthmus/nanobind.h", r"needs nanobind ([\d.]+) or newer", "nanobind"),
         ("include/isthmus/pybind11.h", r"needs pybind11 ([\d.]+) or newer", "pybind11"),
-        ("include/isthmus/torch.h", r"needs PyTorch ([\d.]+) or newer", "torch"),
+        ("include/isthmus/torch/api.h", r"needs PyTorch ([\d.]+) or newer", "torch"),
         ("docs/casters.md", r"\(pybind11 ([\d.]+) and newer\)", "pybind11"),
         ("docs/install.md", r'"nanobind>=([\d.]+)"', "nanobind"),
         ("docs/install.md", r"(?m)^\| NumPy \| ([\d.]+) \|", "numpy"),
