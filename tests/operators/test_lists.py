@@ -364,7 +364,7 @@ def test_a_call_that_xla_was_told_wrong_is_refused(lists, jax):
     for letter in "tsan":
         assert f"argument 'xs': the attribute 'how' has '{letter}'" in said("joined", made, (x,), how=f"{letter}a")
     y, total = x.astype("float32"), jax.ShapeDtypeStruct((2,), "float64")
-    for by, words in ((np.array([1.5]), "argument 'by': the attribute is not of int64"), (count, "'p1' is no array")):
+    for by, words in ((np.array([1.5]), "argument 'by': the attribute is not of int64"), (count, "'p1' is not a list")):
         assert words in said("total", total, (y,), how="ta", rank=length, p1=by)
     assert "argument 'by': the attribute 'how' has 's'" in said("total", total, (y, x[0]), how="ts", rank=length)
     cache, mapping = jax.numpy.asarray(CACHE), jax.numpy.asarray(MAPPING)

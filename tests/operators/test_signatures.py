@@ -190,7 +190,7 @@ KINDS = {
             "pages": np.ones((2, 2), "int32"),
             "scale_v": reals(1),
             "scale": 0.5,
-            "left": 2,
+            "left": 6,
             "cap": 30.0,
             "splits": 2,
             "packs": True,
@@ -510,11 +510,11 @@ def test_turned_in_place(attention: Any) -> None:
 
 
 def test_each_of_many_arguments_arrives(attention: Any) -> None:
-    arguments = KINDS["34 arguments and 4 results"].arguments(4, "float32")
+    arguments = KINDS["34 arguments and 4 results"].arguments(9, "float32")
     out, sums, parts, part_sums = attention.attend(**arguments)
     q, k, v = (arguments[name].astype(float) for name in "qkv")
-    i, j = np.ogrid[:4, :3]
-    weights = np.where(i - j <= 2, np.exp(30 * np.tanh(0.5 * q @ k.T / 30)), 0)
+    i, j = np.ogrid[:9, :3]
+    weights = np.where(i - j <= 6, np.exp(30 * np.tanh(0.5 * q @ k.T / 30)), 0)
     np.testing.assert_allclose(sums, np.log(weights.sum(1)), rtol=1e-5)
     np.testing.assert_allclose(out, weights @ v / weights.sum(1, keepdims=True) + arguments["q_v"], rtol=1e-4)
     assert np.array_equal(arguments["place"], out)
@@ -522,7 +522,7 @@ def test_each_of_many_arguments_arrives(attention: Any) -> None:
     assert np.array_equal(parts[0], out)
     assert not parts[1].any()
     # starts_q, scale_v, pages and packs were given, longest_k is 5 and margin 1
-    assert part_sums[1].tolist() == [float(1 + 2**11 + 2**12 + 2**16 + 200000 * (2 * 5 + 8))] * 4
+    assert part_sums[1].tolist() == [float(1 + 2**11 + 2**12 + 2**16 + 200000 * (2 * 5 + 8))] * 9
 
 
 def test_a_schedule(attention: Any) -> None:

@@ -94,7 +94,8 @@ public:
     void set_absent(int parameter) noexcept { values_[parameter].text = {nullptr, 0}; }
     /// Where the elements of a list of tensors go, whose descriptors must stay as those of other tensors.
     ListArgument& list(int parameter) {
-        if (lists_ == nullptr) lists_ = std::make_unique<ListArgument[]>(static_cast<std::size_t>(op_.parameter_count()));
+        if (lists_ == nullptr)
+            lists_ = std::make_unique<ListArgument[]>(static_cast<std::size_t>(op_.parameter_count()));
         return lists_[static_cast<std::size_t>(parameter)];
     }
 

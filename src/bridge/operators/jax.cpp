@@ -65,14 +65,14 @@ private:
     }
     const xla::Buffer& operand(int i) const { return *static_cast<const xla::Buffer*>(frame_.arguments.values[i]); }
     const xla::Buffer& result(int i) const { return *static_cast<const xla::Buffer*>(frame_.results.values[i]); }
-    /// "string" and "number" are the words for its type.
+    /// "string", "number" and "list" are the words for its type.
     template <class T>
     const T& attribute(std::string_view name, xla::AttributeType type, const char* word) const {
         const xla::Attributes& all = frame_.attributes;
         std::int64_t i = 0;
         while (i < all.size && std::string_view(all.names[i]->data, all.names[i]->size) != name) ++i;
         if (i == all.size) refuse({"the attribute '", name, "' is missing; expected a call made by isthmus.operators"});
-        if (all.types[i] != type) refuse({"the attribute '", name, "' is no ", word});
+        if (all.types[i] != type) refuse({"the attribute '", name, "' is not a ", word});
         return *static_cast<const T*>(all.values[i]);
     }
     std::string_view text(std::string_view name) const {
@@ -111,7 +111,7 @@ private:
             const std::string_view given = text(name);
             value.text = {given.data() != nullptr ? given.data() : "", given.size()};
         } else if (kind == ParameterKind::integers) {
-            const auto& given = attribute<xla::Array>(name, xla::array, "array");
+            const auto& given = attribute<xla::Array>(name, xla::array, "list");
             static constexpr std::int64_t none = 0;
             if (given.dtype != xla::int64_number && given.size != 0)
                 refuse_argument(op_.inputs[input].name, "the attribute is not of int64");
