@@ -37,7 +37,7 @@ def switch(engine: str, way: str) -> None:
     (isthmus.distributed.enable if way == "isthmus" else isthmus.distributed.disable)(engine)
 
 
-def messages() -> Iterator[tuple[str, Callable[[], Any]]]:
+def messages(engine: str) -> Iterator[tuple[str, Callable[[], Any]]]:
     import numpy as np
     import torch
 
@@ -50,9 +50,11 @@ def messages() -> Iterator[tuple[str, Callable[[], Any]]]:
                     f"{framework}, {_SEVERAL} x {size}",
                     lambda make=make, length=length: [make(length) for _ in range(_SEVERAL)],
                 )
-        yield f"{framework}, 10,000 x 100 B", lambda make=make: [make(25) for _ in range(10_000)]
-    # A new tensor for each message: torch's own way makes its memory shared for good.
-    yield "torch, 4,000 rows of one tensor", lambda: list(torch.ones(4000, 16))
+    yield "numpy, 10,000 x 100 B", lambda: [np.ones(25, np.float32) for _ in range(10_000)]
+    if engine == "multiprocessing":
+        # A new tensor for each message: torch's own way makes its memory shared for good. The default of the others
+        # sends the whole storage with each row.
+        yield "torch, 4,000 rows of one tensor", lambda: list(torch.ones(4000, 16))
 
 
 def last_elements(x: list[Any]) -> float:
@@ -186,7 +188,7 @@ def measure(quick: bool) -> Iterator[tuple[str, float, float, str]]:
         if importlib.util.find_spec(module) is None:
             continue
         with start() as trip:
-            for name, make in messages():
+            for name, make in messages(engine):
                 for way, ms in medians(trip, make, quick).items():
                     yield f"{engine}: {name}", ms, 0, way
         switch(engine, "default")
@@ -204,6 +206,9 @@ def medians(trip: Trip, make: Callable[[], Any], quick: bool) -> dict[str, float
         # Neither is always the first after the other.
         for way in WAYS if rounds % 2 else reversed(WAYS):
             x = make()
+            trip(
+                way, [type(x[0])([0.0])] if hasattr(x[0], "untyped_storage") else [x[0][:1].copy()]
+            )  # after the switch
             times[way].append(trip(way, x))
         rounds += 1
     return {way: statistics.median(taken) * 1000 for way, taken in times.items()}
