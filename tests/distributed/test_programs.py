@@ -27,7 +27,7 @@ def run(*command: str) -> list[str]:
     with processes.waiting_at_most(200):
         done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=190, env=environment)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return done.stdout.splitlines()
+    return [line for line in done.stdout.splitlines() if "(raylet)" not in line]
 
 
 @pytest.mark.parametrize(
