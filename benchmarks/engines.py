@@ -3,11 +3,13 @@
 and Isthmus.
 
 Usage:
-    benchmarks/engines.py [--quick] [--json FILE] [--picture FILE] [GROUP ...]
+    benchmarks/engines.py [--quick] [--json FILE] [--picture FILE] [--page FILE] [GROUP ...]
 
-GROUP: ray, weights, dask, queue, sizes, loader; all of them when none is named. Every way is measured in a process of
-its own, but for sizes, in turns. Times are milliseconds, the best of a few rounds (sizes: the median of 25); memory is
-what became private to the receiver, in MiB. Needs what `make test-distributed` installs; a picture needs matplotlib.
+GROUP: ray, weights, dask, queue, sizes, spill, overlap, machines, loader; all of them when none is named. Every way is
+measured in a process of its own; in sizes, spill, overlap and machines in turns, with the medians of many rounds, and
+the quotient of both. Times are milliseconds, else the best of a few rounds; memory is what became private to the
+receiver, in MiB. Needs what `make test-distributed` installs; a picture needs matplotlib. --page puts each table into
+a page between the lines `<!-- make bench-distributed GROUP: begin -->` and `... end -->`.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import engine_clusters
+import engine_sizes
+
 MIB = 1 << 20
 WAYS = {
     "ray": ("default", "own", "isthmus"),
@@ -31,16 +36,27 @@ WAYS = {
     "dask": ("default", "isthmus"),
     "queue": ("default", "isthmus"),
     "sizes": ("default", "isthmus"),
+    "spill": ("default", "isthmus"),
+    "overlap": ("default", "isthmus"),
+    "machines": ("default", "isthmus"),
     "loader": ("default", "isthmus"),
 }
 #: Groups that measure all ways in one process: what takes microseconds is not compared between processes.
-IN_TURNS = {"sizes"}
+IN_TURNS: dict[str, Callable[[bool], Iterator[tuple[str, float, float, str]]]] = {
+    "sizes": engine_sizes.measure,
+    "spill": engine_clusters.measure_spill,
+    "overlap": engine_clusters.measure_overlap,
+    "machines": engine_clusters.measure_machines,
+}
 WHAT = {
     "ray": "Ray: put, then get",
     "weights": "Ray: weights read by two actors",
     "dask": "Dask: serialize and deserialize",
     "queue": "a queue there and back (default: torch.multiprocessing)",
-    "sizes": "multiprocessing: a list of tensors through a pipe, and an answer",
+    "sizes": "a list of tensors, there and back or read there",
+    "spill": "Dask: a worker that spills to its disk",
+    "overlap": "Dask: arrays of 16 chunks on two workers",
+    "machines": "over the network: tcp, or two nodes",
     "loader": "torch's DataLoader, a batch of 38 MB",
 }
 # Those of the other pictures in docs.
@@ -219,62 +235,6 @@ def measure_queue(way: str, quick: bool) -> Iterator[Row]:
     process.join(10)
 
 
-def answer(connection: Any, way: str) -> None:
-    """Reads an element of each tensor."""
-    import torch
-
-    import isthmus
-
-    torch.set_num_threads(1)
-    if way == "isthmus":
-        isthmus.distributed.enable("multiprocessing")
-    while True:
-        x = connection.recv()
-        if x is None:
-            return
-        connection.send(sum(float(one[-1]) for one in x))
-        del x
-
-
-def measure_sizes(_: str, quick: bool) -> Iterator[tuple[str, float, float, str]]:
-    import multiprocessing
-    import statistics
-
-    import numpy as np
-    import torch
-
-    import isthmus
-
-    torch.set_num_threads(1)
-    context = multiprocessing.get_context("spawn")
-    pipes = {way: context.Pipe() for way in WAYS["sizes"]}
-    workers = [context.Process(target=answer, args=(pipes[way][1], way), daemon=True) for way in pipes]
-    for worker in workers:
-        worker.start()
-
-    def seconds(way: str, x: list[Any]) -> float:
-        (isthmus.distributed.enable if way == "isthmus" else isthmus.distributed.disable)("multiprocessing")
-        start = time.perf_counter()
-        pipes[way][0].send(x)
-        pipes[way][0].recv()
-        return time.perf_counter() - start
-
-    makers: dict[str, Callable[[int], Any]] = {"numpy": lambda n: np.ones(n, np.float32), "torch": torch.ones}
-    sizes = {"100 B": 25, "4 kB": 1000, "60 kB": 15_000, "100 kB": 25_000, "200 kB": 50_000, "1 MB": 250_000,
-             "16 MB": 4_000_000}  # fmt: skip
-    for framework, make in makers.items():
-        for size, length in sizes.items():
-            for count in (1, 100) if length < 1_000_000 else (1,):
-                times: dict[str, list[float]] = {way: [] for way in pipes}
-                for way in list(pipes) * (5 if quick else 25):
-                    times[way].append(seconds(way, [make(length) for _ in range(count)]))
-                for way, taken in times.items():
-                    yield f"{framework}, {count} x {size}", statistics.median(taken) * 1000, 0, way
-    for (connection, _there), worker in zip(pipes.values(), workers, strict=True):
-        connection.send(None)
-        worker.join(10)
-
-
 class Images:
     """A data set that costs nothing, so that the loader alone is measured."""
 
@@ -330,7 +290,7 @@ def measure_loader(way: str, quick: bool) -> Iterator[Row]:
 
 
 def measure(group: str, way: str, quick: bool) -> None:
-    for row in globals()[f"measure_{group}"](way, quick):
+    for row in IN_TURNS[group](quick) if group in IN_TURNS else globals()[f"measure_{group}"](way, quick):
         print(json.dumps(row), flush=True)
 
 
@@ -350,21 +310,53 @@ def collect(groups: list[str], quick: bool) -> dict[str, dict[str, dict[str, tup
     return found
 
 
+def number(ms: float) -> str:
+    return f"{ms:,.0f}" if ms >= 99.5 else f"{ms:.3g}"
+
+
+def side_by_side(rows: dict[str, dict[str, tuple[float, float]]]) -> list[str]:
+    """A line for each message and a column for each engine: the default, Isthmus, and the quotient of both."""
+    cells: dict[str, dict[str, str]] = {}
+    for name, ways in rows.items():
+        engine, _, message = name.partition(": ")
+        default, ours = ways["default"][0], ways["isthmus"][0]
+        cells.setdefault(message, {})[engine] = f"{number(default)}, {number(ours)} (**{ours / default:.2f}**)"
+    engines = list(dict.fromkeys(name.partition(": ")[0] for name in rows))
+    lines = [f"| default, isthmus, ms | {' | '.join(engines)} |", "|---" + "|---:" * len(engines) + "|"]
+    for message, measured in cells.items():
+        lines.append(f"| {message} | {' | '.join(measured.get(engine, '') for engine in engines)} |")
+    return lines
+
+
 def table(found: dict[str, dict[str, dict[str, tuple[float, float]]]]) -> str:
     lines = []
     for group, rows in found.items():
-        lines += [
-            "",
-            f"| {WHAT[group]} | {' | '.join(f'{way}, ms (+ MiB)' for way in WAYS[group])} |",
-            "|---" * (1 + len(WAYS[group])) + "|",
-        ]
+        if group == "sizes":
+            lines += ["", *side_by_side(rows)]
+            continue
+        in_turns = group in IN_TURNS
+        heads = [*(f"{way}, ms" if in_turns else f"{way}, ms (+ MiB)" for way in WAYS[group]), *["quotient"] * in_turns]
+        lines += ["", f"| {WHAT[group]} | {' | '.join(heads)} |", "|---" + "|---:" * len(heads) + "|"]
         for name, ways in rows.items():
             cells = []
             for way in WAYS[group]:
                 ms, mib = ways.get(way, (float("nan"), 0))
-                cells.append("-" if ms != ms else f"{ms:.2f}" + (f" (+ {mib:.0f})" if mib >= 1 else ""))
+                cells.append("-" if ms != ms else number(ms) + (f" (+ {mib:.0f})" if mib >= 1 else ""))
+            if in_turns:
+                cells.append(f"{ways['isthmus'][0] / ways['default'][0]:.2f}")
             lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines[1:])
+
+
+def put_into(page: Path, found: dict[str, dict[str, dict[str, tuple[float, float]]]]) -> None:
+    text = page.read_text()
+    for group, rows in found.items():
+        begin, end = (f"<!-- make bench-distributed {group}: {which} -->" for which in ("begin", "end"))
+        before, mark, rest = text.partition(begin)
+        if mark:
+            _, _, after = rest.partition(end)
+            text = f"{before}{begin}\n\n{table({group: rows})}\n\n{end}{after}"
+    page.write_text(text)
 
 
 def draw(found: dict[str, dict[str, dict[str, tuple[float, float]]]], file: Path) -> None:
@@ -410,6 +402,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small tensors, few rounds")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--picture", type=Path, metavar="FILE")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="such as docs/distributed.md")
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("groups", nargs="*", metavar="GROUP", choices=[[], *WAYS])
     options = parser.parse_args()
@@ -422,6 +415,8 @@ def main() -> None:
         found |= rows
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
+    if options.page:
+        put_into(options.page, found)
     if options.picture:
         draw(found, options.picture)
     return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,19 +17,16 @@ pytest.importorskip("jax", reason="JAX is not installed")
 MPI = pytest.importorskip(
     "mpi4py.MPI", reason="mpi4py is not installed, or without an MPI", exc_type=(ImportError, RuntimeError)
 )
+import launching  # noqa: E402  # beside this file
+
 RANKS = Path(__file__).parent / "support" / "mpi_ranks.py"
 
 
-def launcher() -> str:
-    beside = Path(sys.executable).with_name("mpiexec")
-    found = str(beside) if beside.exists() else shutil.which("mpiexec")
-    if found is None:
-        pytest.skip("no mpiexec")
-    return found
-
-
 def test_two_ranks():
-    command = [launcher(), "-n", "2", sys.executable, str(RANKS)]
+    launcher = launching.mpiexec()
+    if launcher is None:
+        pytest.skip("no mpiexec")
+    command = [launcher, "-n", "2", sys.executable, str(RANKS)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110)
     assert (done.returncode, done.stdout.split()) == (0, ["good", "good"]), done.stdout + done.stderr
 

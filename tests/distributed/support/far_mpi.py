@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import launching
 from machine import FAR, NEAR, far
 
 
 def main() -> int:
-    beside = Path(sys.executable).with_name("mpiexec")
-    mpiexec = str(beside) if beside.exists() else shutil.which("mpiexec")
+    mpiexec = launching.mpiexec()
     assert mpiexec is not None
     # MPI itself wants some shared memory when it starts.
     with far("64m") as machine, tempfile.TemporaryDirectory() as folder:

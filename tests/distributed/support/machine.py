@@ -46,7 +46,8 @@ def _run(*command: str) -> None:
 
 @contextlib.contextmanager
 def far(shm: str = "4k") -> Iterator[Far]:
-    """A machine at FAR that reaches this one at NEAR, with a /dev/shm of this size. Raises OSError or subprocess.SubprocessError."""
+    """A machine at FAR that reaches this one at NEAR, and whose /dev/shm is so large. Raises OSError or
+    subprocess.SubprocessError."""
     _run("ip", "link", "set", "lo", "up")
     first = subprocess.Popen(
         [*_FARTHER, "sh", "-c", _BOOT, "sh", shm], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1

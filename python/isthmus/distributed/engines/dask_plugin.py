@@ -67,5 +67,5 @@ def _without_isthmus() -> type:
             return f"<{words}>"
 
     dask_deserialize.register(IsthmusIsNotInstalled)(lambda header, frames: IsthmusIsNotInstalled())
-    distributed._without_isthmus = IsthmusIsNotInstalled  # type: ignore[attr-defined]
+    distributed._without_isthmus = IsthmusIsNotInstalled
     return IsthmusIsNotInstalled
