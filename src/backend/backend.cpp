@@ -8,6 +8,7 @@
 #include <isthmus/backend/border.h>
 #include <isthmus/backend/functions.h>
 #include <isthmus/converted.h>
+#include <isthmus/core/deleter.h>
 #include <isthmus/core/live.h>
 #include <isthmus/fields.h>
 #include <isthmus/load.h>
@@ -21,6 +22,9 @@
 #include <isthmus/shared.h>
 #include <isthmus/tensor_protocol.h>
 #include <isthmus/tree.h>
+#include "../bridge/framework/torch/shims.h"
+#include "../bridge/runtime/errors.h"
+#include "../bridge/runtime/session.h"
 #include "backend.h"
 
 ISTHMUS_BEGIN
