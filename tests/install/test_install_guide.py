@@ -307,7 +307,7 @@ def test_the_limited_api_is_asked_for_before_python_is_read(tmp_path: Path) -> N
         [CXX, *isthmus.get_cflags(abi3=True), "-fsyntax-only", source], capture_output=True, text=True, check=False
     )
     errors = [line for line in done.stderr.splitlines() if "error" in line]
-    assert "isthmus::abi3: Python.h was included before: include Isthmus first" in errors[0]
+    assert "isthmus::abi3: Python.h came before: include Isthmus first" in errors[0]
 
 
 @needs_cmake
