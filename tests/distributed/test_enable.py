@@ -100,7 +100,7 @@ print(sys.meta_path == finders)
 """)
     assert out.splitlines() == [
         "[]",
-        "isthmus.distributed.engines.multiprocessing True",
+        "isthmus.distributed.frameworks True",
         "torch.multiprocessing.reductions False",
         "True",
     ]
