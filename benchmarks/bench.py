@@ -262,9 +262,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=31, help="turns of each contender (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="fewer turns, and no compile times or callgrind")
-    parser.add_argument(
+    half = parser.add_mutually_exclusive_group()
+    half.add_argument(
         "--counts", action="store_true", help="counts, sizes and compile times alone, beside the times of the last run"
     )
+    half.add_argument("--times", action="store_true", help="the other way round, for a time when the machine is quiet")
     parser.add_argument("--no-docs", action="store_true", help="print only")
     parser.add_argument(
         "--out",
@@ -277,6 +279,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+def last_results(out: Path) -> list[Result]:
+    results: list[Result] = json.loads((out / "results.json").read_text())
+    return results
+
+
 def count_again(peers: Peers, options: argparse.Namespace, say: Callable[[str], None]) -> int:
     """The page of the last run with its counts, sizes and compile times made anew."""
     import extras
@@ -284,9 +291,7 @@ def count_again(peers: Peers, options: argparse.Namespace, say: Callable[[str], 
 
     counted = extras.counted(peers, options.quick, say)
     report.show(counted)
-    rows = {r["row"] for r in counted}
-    last = json.loads((options.out / "results.json").read_text())
-    kept = [r for r in last if r["row"] not in rows]
+    kept = [r for r in last_results(options.out) if r["group"] not in extras.COUNTED]
     report.write(kept + counted, json.loads((options.out / "environment.json").read_text()), options.out)
     return 0
 
@@ -325,7 +330,11 @@ def main(argv: list[str] | None = None) -> int:
     if not options.only:
         import extras
 
-        results += extras.all_results(peers, rounds, options.quick, timed, say)
+        results += extras.clocked(peers, rounds, timed, say)
+        if options.times:
+            results += [r for r in last_results(options.out) if r["group"] in extras.COUNTED]
+        else:
+            results += extras.counted(peers, options.quick, say)
     say.done()
     import report
 

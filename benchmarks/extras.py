@@ -15,14 +15,17 @@ import published
 import threads
 from peers import Peers
 
+#: The groups of counted().
+COUNTED = ("allocations", "instructions", "footprint")
 
-def all_results(
-    peers: Peers, rounds: int, quick: bool, timed: Callable[..., list[Any]], say: Callable[[str], None]
+
+def clocked(
+    peers: Peers, rounds: int, timed: Callable[..., list[Any]], say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
+    """Threads, the measurements that others have published, and memory."""
     results = threads.all_results(peers, rounds, say)
     results += published.all_results(peers, rounds, timed, say)
-    results += memory.all_results(peers, say)
-    return results + counted(peers, quick, say)
+    return results + memory.all_results(peers, say)
 
 
 def counted(peers: Peers, quick: bool, say: Callable[[str], None]) -> list[dict[str, Any]]:
