@@ -63,6 +63,13 @@ class Recipe:
 class Unavailable(Exception):
     """Why a peer cannot be built here."""
 
+    def is_mistake(self) -> bool:
+        """Whether all that it needs is there, and it does not compile."""
+        return MISTAKE in str(self)
+
+
+MISTAKE = "does not build"
+
 
 def compiler(source: Path) -> str:
     wanted = os.environ.get("CC", "cc") if source.suffix == ".c" else os.environ.get("CXX", "c++")
@@ -306,7 +313,7 @@ def run(command: list[str], log: Path, **extra: str) -> None:
     log.write_text(" ".join(command) + "\n" + done.stdout)
     if done.returncode:
         errors = [line for line in done.stdout.splitlines() if "error" in line.lower()]
-        raise Unavailable(f"does not build: {(errors or done.stdout.splitlines() or ['no output'])[0].strip()[:160]}")
+        raise Unavailable(f"{MISTAKE}: {(errors or done.stdout.splitlines() or ['no output'])[0].strip()[:160]}")
 
 
 def fingerprint(files: list[Path], words: list[str]) -> str:

@@ -2,9 +2,10 @@
 """What an exchange costs along the axes on which a user grows: types, elements, tensors alive, sizes.
 
 Usage:
-    benchmarks/growth.py [--rounds N] [--only WORD]
+    benchmarks/growth.py [--rounds N] [--only WORD] [--picture FILE]
 
-Prints a table: the least time of N interleaved rounds, beside NumPy and torch if they do the same.
+Prints a table: the least time of N interleaved rounds, beside NumPy and torch if they do the same. The picture has the
+rows whose time should not grow with a count.
 tests/benchmark/test_growth.py has a count for each axis, so that none of them becomes a cliff again.
 """
 
@@ -69,6 +70,8 @@ class Row:
     axis: str
     name: str
     call: Callable[[], float]  # nanoseconds of one
+    line: str = ""  # of the picture, and where on it
+    count: int = 0
 
 
 def array_classes(count: int) -> list[Any]:
@@ -81,7 +84,10 @@ def rows_of_types(growth: Any) -> list[Row]:
     def row(count: int) -> Row:
         objects = array_classes(count)
         growth.own(objects, 2)
-        return Row("types", f"from_py of {count:,} array classes", lambda: growth.own(objects, max(1, 2000 // count)))
+        name = f"from_py of {count:,} array classes"
+        return Row(
+            "types", name, lambda: growth.own(objects, max(1, 2000 // count)), "from_py, of array classes", count
+        )
 
     def row_of_new() -> Row:
         return Row(
@@ -94,8 +100,20 @@ def rows_of_types(growth: Any) -> list[Row]:
 def rows_of_live_tensors(growth: Any) -> list[Row]:
     def rows(count: int) -> list[Row]:
         return [
-            Row("live list", f"one of {count:,} tensors is dropped", lambda: growth.drop_listed(count)),
-            Row("live list", f"live() of {count:,} tensors, each", lambda: growth.list_live(count)),
+            Row(
+                "live list",
+                f"one of {count:,} tensors is dropped",
+                lambda: growth.drop_listed(count),
+                "a drop, live list on, of tensors alive",
+                count,
+            ),
+            Row(
+                "live list",
+                f"live() of {count:,} tensors, each",
+                lambda: growth.list_live(count),
+                "live(), each of tensors alive",
+                count,
+            ),
         ]
 
     return [row for count in (1000, 30_000, 300_000) for row in rows(count)]
@@ -107,7 +125,8 @@ def rows_of_arguments(growth: Any) -> list[Row]:
     def row(count: int, kind: str) -> Row:
         arrays = [np.zeros(3, np.float32) for _ in range(count)]
         function = getattr(growth, kind)
-        return Row("containers", f"an element of {count:,}: {kind}", lambda: function(arrays)[0])
+        name = f"an element of {count:,}: {kind}"
+        return Row("containers", name, lambda: function(arrays)[0], f"{kind}, each of elements", count)
 
     array = np.zeros(3, np.float32)
     return [
@@ -203,11 +222,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=41)
     parser.add_argument("--only", default="")
+    parser.add_argument("--picture", type=Path)
     given = parser.parse_args()
     rows = [row for row in all_rows(module()) if given.only in f"{row.axis}: {row.name}"]
     least = [min(times) for times in zip(*[[row.call() for row in rows] for _ in range(given.rounds)], strict=True)]
     for row, ns in zip(rows, least, strict=True):
         print(f"{row.axis:12} {row.name:60} {ns:12,.1f} ns")
+    if given.picture:
+        import pictures
+
+        lines: dict[str, list[tuple[int, float]]] = {}
+        for row, ns in zip(rows, least, strict=True):
+            if row.line:
+                lines.setdefault(row.line, []).append((row.count, ns))
+        pictures.draw_growth(lines, given.picture)
 
 
 if __name__ == "__main__":

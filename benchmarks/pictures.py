@@ -50,3 +50,15 @@ def draw(results: list[Result], out: Path) -> None:
             axis.margins(x=0.25)
         figure.savefig(out / name, dpi=110)
         plt.close(figure)
+
+
+def draw_growth(lines: dict[str, list[tuple[int, float]]], file: Path) -> None:
+    """Nanoseconds of one over how many there are, a line for each axis."""
+    figure, axes = plt.subplots(figsize=(8, 4.2), layout="constrained")
+    for name, points in lines.items():
+        axes.plot(*zip(*points, strict=True), marker="o", label=name)
+    axes.set(xscale="log", yscale="log", ylim=(1, 10_000), xlabel="how many there are", ylabel="ns of one (log scale)")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper left", fontsize=8, frameon=False)
+    figure.savefig(file, dpi=110)
+    plt.close(figure)

@@ -111,6 +111,7 @@ PyObject* eight(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 /// A binder with nothing of its own, so that what a container costs is measured alone.
 struct Binder {
     struct How {
+        const char* argument = nullptr;
         bool converts() const noexcept { return false; }
         How without_conversions() const noexcept { return {}; }
     };

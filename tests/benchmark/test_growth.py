@@ -16,7 +16,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 @pytest.fixture(scope="module")
 def benchmark():
-    """The script of the benchmark; a test of what cannot be built here is skipped."""
+    """The script of the benchmark; a test is skipped if what it builds with is not here."""
     pytest.importorskip("numpy")
     sys.path.insert(0, str(BENCHMARKS))
     try:
@@ -26,6 +26,8 @@ def benchmark():
         try:
             growth.built()
         except build.Unavailable as why:
+            if why.is_mistake():
+                raise
             pytest.skip(str(why))
         yield growth
     finally:
@@ -62,10 +64,11 @@ def test_no_process_is_unlucky_with_the_addresses_of_its_classes(instructions) -
 
 
 def test_a_class_that_is_met_for_the_first_time(instructions) -> None:
-    """Also of classes that are made and die by the thousand."""
+    """Also of classes that are made and die by the thousand. A third asks whether the class overrides what NumPy does
+    with its elements."""
     calls = instructions(CLASSES + "for _ in range(100): growth.own(classes(50), 1)")
     each = [calls[i] / 50 for i in (1, 98)]
-    assert max(each) <= 7000, f"{each} instructions each"
+    assert max(each) <= 9200, f"{each} instructions each"
 
 
 def test_a_listed_tensor_is_dropped_in_the_same_time_among_many(instructions) -> None:
