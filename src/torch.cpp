@@ -141,7 +141,6 @@ inline void bump_at_version(const at::Tensor& tensor, Block* block) {
 
 inline Result<Tensor> block_from_torch(at::Tensor&& tensor, const ImportOptions& options) {
     const char* argument = options.argument;
-    if (auto checked = check_at_tensor(tensor, options); !checked) return std::move(checked).error();
     if (tensor.layout() != at::kStrided || tensor.is_quantized() || tensor.is_nested() || tensor.is_meta())
         return explain_at_layout(tensor, argument);
     AskAtTensor ask{tensor};
@@ -179,9 +178,8 @@ inline Result<Tensor> block_from_torch(at::Tensor&& tensor, const ImportOptions&
 }  // namespace detail
 
 Result<Tensor> try_from_torch(at::Tensor tensor, const ImportOptions& options) noexcept {
-    return detail::Link::without_exceptions<Result<Tensor>>(
-        ErrorCode::not_values, options.argument, "torch refused to show the memory of this tensor",
-        [&] { return detail::block_from_torch(std::move(tensor), options); });
+    return detail::Link::try_from(tensor, options,
+                                  [&] { return detail::block_from_torch(std::move(tensor), options); });
 }
 namespace detail {
 
@@ -269,11 +267,7 @@ inline Result<at::Tensor> block_to_at_tensor(Block* block, const ExportOptions& 
 }  // namespace detail
 
 Result<at::Tensor> to_torch(const Tensor& tensor, const ExportOptions& options) noexcept {
-    if (ISTHMUS_UNLIKELY(!tensor))
-        return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
-    return detail::Link::without_exceptions<Result<at::Tensor>>(
-        ErrorCode::consumer_failed, nullptr, "torch did not take the tensor",
-        [&] { return detail::block_to_at_tensor(tensor.block(), options); });
+    return detail::Link::to_at(tensor, [&] { return detail::block_to_at_tensor(tensor.block(), options); });
 }
 
 ISTHMUS_END

@@ -45,7 +45,6 @@ R call_with_gil(F&& f) {
 }
 
 inline Result<Tensor> import_at_tensor(const at::Tensor& tensor, const ImportOptions& options) {
-    if (auto checked = check_at_tensor(tensor, options); !checked) return std::move(checked).error();
     return call_with_gil<Result<Tensor>>([&]() -> Result<Tensor> {
         auto object = to_py(tensor);
         if (!object) return std::move(object).error();
@@ -74,16 +73,10 @@ inline Result<PyObject*> to_py(const at::Tensor& tensor, Undefined undefined) no
     return detail::Link::to_py(tensor, undefined);
 }
 inline Result<Tensor> try_from_torch(at::Tensor tensor, const ImportOptions& options) noexcept {
-    return detail::Link::without_exceptions<Result<Tensor>>(ErrorCode::not_values, options.argument,
-                                                            "torch refused to show the memory of this tensor",
-                                                            [&] { return detail::import_at_tensor(tensor, options); });
+    return detail::Link::try_from(tensor, options, [&] { return detail::import_at_tensor(tensor, options); });
 }
 inline Result<at::Tensor> to_torch(const Tensor& tensor, const ExportOptions& options) noexcept {
-    if (ISTHMUS_UNLIKELY(!tensor))
-        return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
-    return detail::Link::without_exceptions<Result<at::Tensor>>(
-        ErrorCode::consumer_failed, nullptr, "torch did not take the tensor",
-        [&] { return detail::export_to_torch(tensor, options); });
+    return detail::Link::to_at(tensor, [&] { return detail::export_to_torch(tensor, options); });
 }
 
 ISTHMUS_END

@@ -35,10 +35,9 @@ Result<at::Tensor> from_py_torch(PyObject* object, const char* argument = nullpt
 Result<PyObject*> to_py(const at::Tensor& tensor, Undefined undefined = Undefined::error) noexcept;
 
 /// A tensor over an at::Tensor's own memory, which it keeps alive; no Python is needed (in a module of isthmus::backend
-/// or isthmus::abi3 the GIL is taken if it is not held). Refused if the bytes are not
-/// the values. As for from_py(): with `require_writable` autograd is notified of the write (the version counter is
-/// bumped, a leaf that requires grad is refused); without it a tensor that requires grad is read-only while grad mode
-/// is on.
+/// or isthmus::abi3 the GIL is taken if it is not held). Refused if the bytes are not the values. As for from_py():
+/// with `require_writable` autograd is notified of the write (the version counter is bumped, a leaf that requires grad
+/// is refused); without it a tensor that requires grad is read-only while grad mode is on.
 Result<Tensor> try_from_torch(at::Tensor tensor, const ImportOptions& options = {}) noexcept;
 /// The same, which throws the Error.
 inline Tensor from_torch(at::Tensor tensor, const ImportOptions& options = {}) {

@@ -32,6 +32,7 @@ struct LinkedTorch {
         return *reinterpret_cast<const at::Tensor*>(reinterpret_cast<const char*>(object) + offset);
     }
 };
+
 /// borrow_py_torch(), from_py_torch() and to_py(). `State` keeps the LinkedTorch: known() reads it, keep(link) sets it,
 /// begin() starts what that needs, or returns false with an exception set. import_torch() is a new reference or NULL;
 /// failed(code, argument, what) an error of the exception that is set; name_of(object) the name of its type.
@@ -163,9 +164,32 @@ struct TorchLink {
         });
     }
 
-    /// The end of try_from_torch() and to_torch(): torch's exceptions become errors.
+    /// try_from_torch() by `import`, which makes the tensor or throws torch's exceptions.
+    template <class F>
+    static Result<Tensor> try_from(const at::Tensor& tensor, const ImportOptions& options, F&& import) noexcept {
+        const char* argument = options.argument;
+        if (!tensor.defined())
+            return make_error(ErrorCode::null_data, argument, "the at::Tensor is undefined; expected one with values");
+        if (options.copy != Copy::never || options.has_stream() || options.device.type != 0)
+            return make_error(
+                ErrorCode::bad_argument, argument,
+                "an at::Tensor copies and moves itself: call .clone() or .to() instead of copy, device or stream");
+        return without_exceptions<Result<Tensor>>(ErrorCode::not_values, argument,
+                                                  "torch refused to show the memory of this tensor", import);
+    }
+
+    /// to_torch() by `export_tensor`, which makes the at::Tensor or throws torch's exceptions.
+    template <class F>
+    static Result<at::Tensor> to_at(const Tensor& tensor, F&& export_tensor) noexcept {
+        if (ISTHMUS_UNLIKELY(!tensor))
+            return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
+        return without_exceptions<Result<at::Tensor>>(ErrorCode::consumer_failed, nullptr,
+                                                      "torch did not take the tensor", export_tensor);
+    }
+
+private:
     template <class R, class F>
-    static R without_exceptions(ErrorCode code, const char* argument, const char* what, F&& f) noexcept {
+    static R without_exceptions(ErrorCode code, const char* argument, const char* what, F& f) noexcept {
         return surviving_exit([&]() -> R {
             try {
                 return f();
@@ -175,18 +199,6 @@ struct TorchLink {
         });
     }
 };
-
-/// The refusals of try_from_torch() that the at::Tensor and the options alone decide.
-inline Result<void> check_at_tensor(const at::Tensor& tensor, const ImportOptions& options) {
-    if (!tensor.defined())
-        return make_error(ErrorCode::null_data, options.argument,
-                          "the at::Tensor is undefined; expected one with values");
-    if (options.copy != Copy::never || options.has_stream() || options.device.type != 0)
-        return make_error(
-            ErrorCode::bad_argument, options.argument,
-            "an at::Tensor copies and moves itself: call .clone() or .to() instead of copy, device or stream");
-    return {};
-}
 
 }  // namespace detail
 
