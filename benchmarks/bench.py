@@ -290,6 +290,7 @@ def count_again(peers: Peers, options: argparse.Namespace, say: Callable[[str], 
     import report
 
     counted = extras.counted(peers, options.quick, say)
+    say.done()
     report.show(counted)
     kept = [r for r in last_results(options.out) if r["group"] not in extras.COUNTED]
     report.write(kept + counted, json.loads((options.out / "environment.json").read_text()), options.out)

@@ -12,15 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from engine_sizes import WAYS, switch
+
 MIB = 1 << 20
-WAYS = ("default", "isthmus")
 Row = tuple[str, float, float, str]
-
-
-def switch(engine: str, way: str) -> None:
-    import isthmus
-
-    (isthmus.distributed.enable if way == "isthmus" else isthmus.distributed.disable)(engine)
 
 
 def in_turns(name: str, rounds: int, work: Callable[[str], float]) -> Iterator[Row]:
