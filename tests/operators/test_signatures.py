@@ -11,7 +11,6 @@ import pytest
 
 Arguments = dict[str, Any]
 SIZES = (7, 9)  # no other size: torch.compile takes two that are equal at first for one
-SIZES = (7, 9)  # no other size: torch.compile takes two that are equal at first for one
 
 
 class Seed(int):
@@ -35,6 +34,11 @@ def reals(*shape: int, real: str = "float32") -> np.ndarray:
 
 def integers(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
+
+
+def of_rotate(n: int, key: np.ndarray | None, interleaved: bool) -> Arguments:
+    tensors = {"positions": np.arange(n) % 3, "query": reals(n, 4), "key": key}
+    return {**tensors, "width": 4, "table": reals(3, 4), "interleaved": interleaved}
 
 
 NO_GRADIENT = {"gradcheck": "it has no gradient", "grad": "it has no gradient"}
@@ -77,27 +81,13 @@ KINDS = {
     ),
     "two tensors that are written, with numbers and a flag": Kind(
         "attention.rotate",
-        lambda n, _real: {
-            "positions": np.arange(n) % 3,
-            "query": reals(n, 4),
-            "key": -reals(n, 4),
-            "width": 4,
-            "table": reals(3, 4),
-            "interleaved": True,
-        },
+        lambda n, _real: of_rotate(n, -reals(n, 4), interleaved=True),
         WRITES,
         ("query", "key"),
     ),
     "the same, one of them None": Kind(
         "attention.rotate",
-        lambda n, _real: {
-            "positions": np.arange(n) % 3,
-            "query": reals(n, 4),
-            "key": None,
-            "width": 4,
-            "table": reals(3, 4),
-            "interleaved": False,
-        },
+        lambda n, _real: of_rotate(n, None, interleaved=False),
         WRITES,
         ("query",),
     ),

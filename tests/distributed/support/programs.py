@@ -287,11 +287,11 @@ def of_ray(enabled: bool, _: str) -> None:
     print("fail", caught(lambda: ray.get(run.remote(fail, inputs()))).partition("(")[0])
     actor = ray.remote(num_cpus=1, max_restarts=1)(Keeper).remote()
     reference = ray.put(inputs())
-    for _ in range(2):
+    for turn in range(2):
         ray.get(actor.keep.remote(reference))
         print("kept", ray.get(actor.call.remote(look)))
         print("killed", caught(lambda: ray.get(actor.die.remote())).partition(":")[0])
-        if _ == 0:
+        if turn == 0:
             given = inputs()
             print("restarted", when_restarted(lambda given=given: ray.get(actor.call.remote(look, given))))
     print("again", again(lambda x: ray.get(ray.put(x))))
