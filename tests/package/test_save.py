@@ -161,7 +161,7 @@ class Failing:
         ({1: np.ones(1)}, "argument 'tensors': found 1; expected names that are texts"),
         ({"__metadata__": np.ones(1)}, "expected another name"),
         ({"\ud800": np.ones(1)}, "expected texts that UTF-8 can hold"),
-        ({"x": 3}, "argument 'tensors': tensor 'x': .*int"),
+        ({"x": 3}, "argument 'tensors': tensor 'x': expected a tensor .*int"),
         ({"x": {"y": np.ones(1)}}, "argument 'tensors': tensor 'x': "),
         ({"x": np.ones(1, complex)}, "argument 'tensors': found \"'x' of complex128\"; expected one of int8, "),
         ({"x": Failing()}, "tensor 'x': .*the disk of it is gone"),
