@@ -181,5 +181,8 @@ def test_other_arguments(tmp_path: Path) -> None:
     for name in ("pipe", "."):
         with pytest.raises(isthmus.TensorValueError, match="expected the path of a regular file"):
             isthmus.save(tmp_path / name, {})
+    with pytest.raises(FileNotFoundError) as info:
+        isthmus.save(tmp_path / "nowhere" / "x", {})
+    assert info.value.filename == str(tmp_path / "nowhere" / "x")
     isthmus.save(tmp_path / "empty", {})
     assert len(isthmus.load(tmp_path / "empty")) == 0
