@@ -83,8 +83,8 @@ bool read_scalar(PyObject* object, std::string_view& value, const char* function
 bool sort_by_name(const char* function, const char* const* names, int count, PyObject* const* args,
                   Py_ssize_t positional, PyObject* kwnames, PyObject** out) noexcept {
     if (ISTHMUS_UNLIKELY(positional > count)) {
-        PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments but %zd were given", function, count,
-                     positional);
+        PyErr_Format(PyExc_TypeError, "%s() takes %d positional argument%s but %zd %s given", function, count,
+                     count == 1 ? "" : "s", positional, positional == 1 ? "was" : "were");
         return false;
     }
     for (Py_ssize_t i = 0; i < positional; ++i) out[i] = args[i];

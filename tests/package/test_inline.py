@@ -108,7 +108,7 @@ def test_values_and_errors() -> None:
     assert "dot(): argument 'b'" in said(lambda: module.dot(np.ones(2), np.ones(3)))
     assert said(module.twice) == "TypeError: twice() missing required argument 'x'"
     assert "unexpected keyword argument 'y'" in said(lambda: module.twice(x, y=1))
-    assert said(lambda: module.parts(1)) == "TypeError: parts() takes 0 positional arguments but 1 were given"
+    assert said(lambda: module.parts(1)) == "TypeError: parts() takes 0 positional arguments but 1 was given"
     assert said(lambda: module.repeat("a", 256, True)) == (
         "OverflowError: repeat(): argument 'n': 256 does not fit an integer from 0 to 255"
     )

@@ -39,6 +39,7 @@ def test_the_answer_is_in_the_framework_of_the_argument():
         (lambda: ext.distances(points(2), a=points(2)), "distances() got multiple values for argument 'a'"),
         (lambda: ext.distances(points(2), c=points(2)), "distances() got an unexpected keyword argument 'c'"),
         (lambda: ext.distances(1, 2, 3, 4), "distances() takes 3 positional arguments but 4 were given"),
+        (lambda: ext.image_height(1, 2), "blur() takes 1 positional argument but 2 were given"),
         (lambda: ext.distances(points(2), points(2), "x"), "distances(): argument 'scale': expected a number, got str"),
     ],
 )
