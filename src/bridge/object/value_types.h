@@ -306,7 +306,10 @@ inline PyObject* new_device_type(int type) {
 }
 
 inline TextBuffer device_type_name(PyObject* number) noexcept {
-    return compose({name_of_device_type(static_cast<int>(PyLong_AsLong(number)))});
+    int overflow = 0;
+    const long long wide = PyLong_AsLongLongAndOverflow(number, &overflow);
+    const int type = static_cast<int>(wide);
+    return compose({name_of_device_type(overflow == 0 && type == wide ? type : -1)});
 }
 
 ISTHMUS_COLD inline PyTypeObject* make_device_type_class() {

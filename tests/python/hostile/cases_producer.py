@@ -640,7 +640,7 @@ def producer_of_a_legacy_capsule_with_odd_interfaces() -> None:
 @case
 def producer_of_an_odd_device() -> None:
     """The stream is passed on where nothing says that the memory is the host's."""
-    for answer in (None, 5, (), (1,), ("cpu", 0), (1, 0, 0), (2**70, 0), (-1, 0), (2, 0), (99, 0)):
+    for answer in (None, 5, (), (1,), ("cpu", 0), (1, 0, 0), (2**70, 0), (2**32 + 1, 0), (-1, 0), (2, 0), (99, 0)):
         seen: list[dict] = []
 
         def body(self, seen=seen, **keywords):

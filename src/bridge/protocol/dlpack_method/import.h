@@ -104,8 +104,8 @@ private:
         Device found = options.device;
         if (found.type == 0) {
             Ref pair(PyObject_CallMethodNoArgs(request.object, interned().dlpack_device));
-            long type = 0, id = 0;
-            if (pair && read_pair(pair.get(), type, id)) found = Device(static_cast<int>(type), static_cast<int>(id));
+            int type = 0, id = 0;
+            if (pair && read_pair(pair.get(), type, id)) found = Device(type, id);
             if (is_interrupted())
                 return request.fail_with_exception(ErrorCode::producer_failed,
                                                    {type_name(request.object), ".__dlpack_device__()"});
