@@ -19,7 +19,7 @@ inline bool says_it_cannot(PyObject* exception) {
 /// Of a producer that may convert, by a protocol without a word for a copy: whether the memory was made for the
 /// question, so that what is written to it is lost. It is asked the same a second time while the first answer is held;
 /// another address means that each is a copy. False also if it is not answered again: a stream is given away once. An
-/// interrupt is left in `outcome`.
+/// interrupt, or a lack of memory, is left in `outcome`.
 ISTHMUS_COLD inline bool is_temporary(const ProtocolFacts& row, const ImportRequest& request, ImportOutcome& outcome,
                                       bool& interrupted) {
     const DLTensor& first = request.out.dl();
@@ -32,8 +32,9 @@ ISTHMUS_COLD inline bool is_temporary(const ProtocolFacts& row, const ImportRequ
     // Whether it may be written is known, or does not matter.
     ImportRequest second{request.object, options, {again}, false, request.producer, outcome, true, &read};
     if (row.import(second)) return again.descriptor().data != first.data;
-    auto* cause = static_cast<PyObject*>(outcome.error.look().cause());
-    interrupted = cause != nullptr && !PyErr_GivenExceptionMatches(cause, PyExc_Exception);
+    const Error& failure = outcome.error.look();
+    auto* cause = static_cast<PyObject*>(failure.cause());
+    interrupted = failure.code() == ErrorCode::out_of_memory || (cause != nullptr && passes_through(cause));
     if (!interrupted) (void)outcome.error.take();
     return false;
 }

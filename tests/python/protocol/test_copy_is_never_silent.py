@@ -378,15 +378,22 @@ def test_what_is_given_away_is_no_copy(call: Callable) -> None:
     assert not call(Once())["copied"]
 
 
-class Interrupted(NewArray):
-    @property
-    def __array_interface__(self) -> dict:
-        if self.made:
-            raise KeyboardInterrupt
-        return super().__array_interface__
-
-
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit, MemoryError])
 @never
-def test_an_interrupt_of_the_second_question_passes(call: Callable) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        call(Interrupted())
+def test_an_interrupt_of_the_second_question_passes(call: Callable, raised: type[BaseException]) -> None:
+    class Interface(NewArray):
+        @property
+        def __array_interface__(self) -> dict:
+            if self.made:
+                raise raised
+            return super().__array_interface__
+
+    class Legacy(KeptLegacy):
+        def __dlpack__(self, **_: object) -> object:
+            if self.asked:
+                raise raised
+            return super().__dlpack__(copy=False)
+
+    for producer in (Interface, Legacy):
+        with pytest.raises(raised):
+            call(producer())
