@@ -21,6 +21,7 @@ REGION = "isthmus_bench_region"
 TIMES = 1000
 PROBES = build.ROOT / "benchmarks" / "probes"
 RECORDED = build.ROOT / "benchmarks" / "instructions.json"
+FRAMEWORKS = ("torch", "jax")  # beside NumPy
 COUNTED = ("floor", "isthmus", "isthmus header-only", "isthmus, stable ABI")
 
 
@@ -48,7 +49,7 @@ def run_callgrind(region: str, folder: str, options: list[str], program: list[st
     return done.stdout
 
 
-def instructions(with_torch: bool) -> list[tuple[str, str, float]]:
+def instructions(frameworks: tuple[str, ...]) -> list[tuple[str, str, float]]:
     """(row, library, instructions per call, the empty call subtracted). Raises Unavailable without valgrind."""
     if shutil.which("valgrind") is None:
         raise build.Unavailable("no valgrind")
@@ -65,7 +66,7 @@ def instructions(with_torch: bool) -> list[tuple[str, str, float]]:
             check=False,
         )
         options = [f"--instr-atstart={'no' if switch.stdout.strip() == 'True' else 'yes'}"]
-        program = [str(PROBES / "run_cases.py"), "instructions", str(build.MODULES), *(["torch"] if with_torch else [])]
+        program = [str(PROBES / "run_cases.py"), "instructions", str(build.MODULES), *frameworks]
         printed = run_callgrind(REGION, folder, options, program)
         listed = json.loads(printed.strip().splitlines()[-1])
         counted = []
@@ -78,7 +79,7 @@ def instructions(with_torch: bool) -> list[tuple[str, str, float]]:
     return [(row, library, round(count - empty, 1)) for row, library, count in counted[1:]]
 
 
-def allocations(with_torch: bool) -> list[tuple[str, str, float]]:
+def allocations(frameworks: tuple[str, ...]) -> list[tuple[str, str, float]]:
     """(row, library, allocations per call), Python objects included."""
     library = build.OUT / "count_allocations.so"
     source = PROBES / "count_allocations.c"
@@ -92,7 +93,7 @@ def allocations(with_torch: bool) -> list[tuple[str, str, float]]:
         str(PROBES / "run_cases.py"),
         "allocations",
         str(build.MODULES),
-        *(["torch"] if with_torch else []),
+        *frameworks,
     ]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
@@ -137,28 +138,28 @@ def all_results(versions: Callable[[str], str], say: Callable[[str], None], with
     results = []
     say("allocations per exchange")
     try:
-        results += as_results("allocations", "allocations", allocations(with_torch=True), versions)
+        results += as_results("allocations", "allocations", allocations(FRAMEWORKS), versions)
     except (build.Unavailable, OSError) as why:
         results += missing("allocations", "allocations", str(why))
     if with_callgrind:
         say("instructions per exchange, under callgrind (a minute or two)")
         try:
-            results += as_results("instructions", "instructions", instructions(with_torch=True), versions)
+            results += as_results("instructions", "instructions", instructions(FRAMEWORKS), versions)
         except (build.Unavailable, OSError) as why:
             results += missing("instructions", "instructions", str(why))
     return results
 
 
-def count(with_torch: bool) -> dict[str, dict[str, float]]:
+def count(frameworks: tuple[str, ...]) -> dict[str, dict[str, float]]:
     """Row → library → instructions, of modules that are built if need be. Raises Unavailable."""
     for peer in build.PEER_LIST:
         if peer.name in COUNTED and (why := build.build(peer).why_not):
             raise build.Unavailable(f"{peer.name}: {why}")
     rows: dict[str, dict[str, float]] = {}
-    for row, library, number in instructions(with_torch):
+    for row, library, number in instructions(frameworks):
         rows.setdefault(row, {})[library] = number
     return rows
 
 
 if __name__ == "__main__":  # writes what the regression test compares with
-    RECORDED.write_text(json.dumps(count(with_torch=True), indent=2, ensure_ascii=False) + "\n")
+    RECORDED.write_text(json.dumps(count(FRAMEWORKS), indent=2, ensure_ascii=False) + "\n")

@@ -31,11 +31,17 @@ TORCH = {
     "torch: there and back": ("round_trip_inside", "round_trip"),
     "C++ → torch": ("to_torch_shims", "to_torch"),
 }
+#: Through the buffer protocol, the floor of arrays that have no struct to read.
+JAX = {
+    "jax → C++, borrowed": ("borrow_buffer", "borrow"),
+    "jax → C++, owned": ("own_buffer", "own"),
+}
 
 
-def cases(modules: str, with_torch: bool) -> Iterator[Case]:
+def cases(modules: str, frameworks: tuple[str, ...]) -> Iterator[Case]:
+    """Of NumPy, and of the `frameworks` beside it."""
     sys.path.insert(0, modules)
-    if with_torch:
+    if "torch" in frameworks:
         import torch
     import numpy as np
 
@@ -55,7 +61,10 @@ def cases(modules: str, with_torch: bool) -> Iterator[Case]:
                 yield row, name, getattr(module, function), argument
 
     yield from listed(NUMPY, x)
-    if not with_torch or not floor.load_shims():
-        return
-    floor.load_exchange(torch.Tensor)
-    yield from listed(TORCH, torch.zeros(1000))
+    if "torch" in frameworks and floor.load_shims():
+        floor.load_exchange(torch.Tensor)
+        yield from listed(TORCH, torch.zeros(1000))
+    if "jax" in frameworks:
+        import jax
+
+        yield from listed(JAX, jax.numpy.zeros(1000))

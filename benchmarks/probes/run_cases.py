@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs in a child: the cases one by one, under callgrind or with the counting allocator preloaded.
 
-Usage: run_cases.py instructions|allocations MODULES [torch]
+Usage: run_cases.py instructions|allocations MODULES [torch] [jax]
 Prints one JSON line: the cases in order, with their allocations per call where those are counted.
 """
 
@@ -21,7 +21,7 @@ TIMES = 1000
 
 def main(what: str, modules: str, *also: str) -> None:
     listed = []
-    every = list(cases(modules, "torch" in also))
+    every = list(cases(modules, also))
     import bench_floor
 
     count = getattr(ctypes.CDLL(None), "isthmus_bench_allocations", None)

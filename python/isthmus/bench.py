@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import isthmus
 
+from ._terminal import fitting_widths, terminal_width, text_lines
 from .timing import ELEMENTS, ROUNDS, Call, compare, way_out
 
 if TYPE_CHECKING:
@@ -122,24 +123,29 @@ def _is_known(package: str) -> bool:
     return True
 
 
-def _text(report: dict[str, Any]) -> str:
+WIDTH = 100  # of the table in a pipe
+
+
+def _text(report: dict[str, Any], width: int = WIDTH) -> str:
+    import textwrap  # here: it costs start-up a millisecond
+
     versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
-    lines = [
-        f"isthmus {report['isthmus']}, Python {report['python']}; {versions}; {report['elements']:,} float32 elements",
-        "",
-    ]
-    lines.append(f"{'exchange':18}  {'by':24}  {'ns':>8}  {'to the first':>12}")
+    head = (
+        f"isthmus {report['isthmus']}, Python {report['python']}; {versions}; {report['elements']:,} float32 elements"
+    )
+    cells = [("exchange", "by", "ns", "to the first")]
     first: dict[str, float] = {}
     for row in report["rows"]:
-        if "ns" not in row:
-            lines.append(f"{row['exchange']:18}  {row['by']:24}  {'-':>8}  {row['error']}"[:100])
-            continue
-        base = first.setdefault(row["exchange"], max(row["ns"], 1.0))
-        lines.append(f"{row['exchange']:18}  {row['by']:24}  {row['ns']:8,.0f}  {row['ns'] / base:11.1f}x")
-    return "\n".join(lines)
+        if "ns" in row:
+            base = first.setdefault(row["exchange"], max(row["ns"], 1.0))
+            cells.append((row["exchange"], row["by"], f"{row['ns']:,.0f}", f"{row['ns'] / base:.1f}x"))
+        else:
+            cells.append((row["exchange"], row["by"], "-", row["error"]))
+    table = text_lines(cells, (2, 3), fitting_widths(cells, width), head=False)
+    return "\n".join([*textwrap.wrap(head, width), "", *table])
 
 
 def _run(options: argparse.Namespace) -> int:
     report = bench(max(1, options.rounds))
-    print(json.dumps(report, indent=2) if options.json else _text(report))
+    print(json.dumps(report, indent=2) if options.json else _text(report, terminal_width() or WIDTH))
     return 0

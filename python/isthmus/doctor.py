@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import isthmus
 
 from ._isthmus import _framework_names, _protocol_of
-from ._terminal import show
+from ._terminal import fitting_widths, show, terminal_width, text_lines
 from .probe.child import version_of
 from .probe.frameworks import FRAMEWORKS
 from .timing import nanoseconds, way_out
@@ -136,12 +136,6 @@ def _evaluate(expression: str) -> Any:
     return eval(expression, scope)
 
 
-def _lines(rows: list[tuple[str, str]]) -> Iterator[str]:
-    width = max(len(what) for what, _ in rows)
-    for what, value in rows:
-        yield f"{what:<{width}}  {value}"
-
-
 def _sections(expression: str) -> list[list[tuple[str, str]]]:
     sections = [list(environment())]
     if expression:
@@ -149,8 +143,8 @@ def _sections(expression: str) -> list[list[tuple[str, str]]]:
     return sections
 
 
-def _text(sections: list[list[tuple[str, str]]]) -> str:
-    return "\n\n".join("\n".join(_lines(rows)) for rows in sections)
+def _text(sections: list[list[tuple[str, str]]], width: int | None = None) -> str:
+    return "\n\n".join("\n".join(text_lines(rows, (), fitting_widths(rows, width), head=False)) for rows in sections)
 
 
 def report(expression: str = "") -> str:
@@ -197,5 +191,5 @@ def _run(options: argparse.Namespace) -> int:
         sections = _sections(options.expression)
     except Exception as error:  # of the expression: its exceptions are not a report
         options.fail(f"argument 'EXPRESSION': {options.expression!r} raised {type(error).__name__}: {error}")
-    show(_text(sections), lambda: _drawn(sections))
+    show(_text(sections, terminal_width()), lambda: _drawn(sections))
     return 0

@@ -33,6 +33,8 @@ _FORMAT_NAMES = {
     "float4_e2m1fn": "F4",
     "float4_e2m1fnx2": "F4",
 }
+#: How from_dlpack() names its own argument.
+_OF_IMPORT = "argument 'x': "
 #: So that tensors of a multiple of 64 bytes are aligned as JAX asks for, from the first one on.
 _ALIGNMENT = 64
 
@@ -99,7 +101,7 @@ def _taken(name: str, x: object, **how: object) -> Tensor:
     try:
         return from_dlpack(x, **how)  # type: ignore[arg-type]
     except Error as error:
-        named = type(error)(f"argument 'tensors': tensor {name!r}: {error}")
+        named = type(error)(f"argument 'tensors': tensor {name!r}: {str(error).removeprefix(_OF_IMPORT)}")
         named.code = error.code
         raise named from error
 
@@ -155,8 +157,11 @@ def _replacing(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> Ite
             raise refusal(ValueError, "bad_file", "path", os.fsdecode(path), "the path of a regular file, or a new one")
     folder, name = os.path.split(target)
     beside = os.path.join(folder, f".{name[:200]}.{os.urandom(6).hex()}")
-    with open(beside, "xb"):
-        pass
+    try:
+        with open(beside, "xb"):
+            pass
+    except OSError as error:  # of the folder, since this name is nobody's
+        raise OSError(error.errno, os.strerror(error.errno or 0), os.fsdecode(path)) from None
     try:
         with open(beside, "wb") as file:
             yield file

@@ -163,8 +163,9 @@ ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& opt
     ImportRequest request{object, options, {out}, owning, known, outcome};
     const bool copying = options.copy == Copy::always || options.device.type != 0;
     if (ISTHMUS_UNLIKELY(copying)) return import_copying(request);
-    // Called by name, unlike the other import paths: for a parameter of a model, or a tensor to be written.
+    // Called by name, unlike the other import paths: for a parameter of a model or a tensor to be written, and for JAX.
     if (known.protocol == Protocol::torch_stable) return import_torch(request);
+    if (known.protocol == Protocol::buffer_or_dlpack) return import_buffer_or_dlpack(request);
     return import_by_protocol(request);
 }
 

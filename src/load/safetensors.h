@@ -316,15 +316,39 @@ inline void check_entries(std::vector<TensorEntry>& entries, std::uint64_t begin
 /// The sizes of a file's parts: 8 bytes that say how long the header is (little-endian), the header, the elements.
 inline constexpr std::uint64_t header_begin = 8, longest_header = 100'000'000;
 
+/// Files that are taken for ours, by their first bytes. Some of these numbers are lengths that a header may have, so
+/// they tell only of a file that is not sound.
+struct OtherFormat {
+    std::string_view begin, name;
+};
+inline constexpr OtherFormat other_formats[] = {
+    {"PK\3\4", "a zip archive, as torch.save() and numpy.savez() write"},
+    {"\x93NUMPY", "an array of numpy.save()"},
+    {"GGUF", "a GGUF file"},
+    {"\x89HDF", "an HDF5 file"},
+    {"\x1f\x8b", "compressed by gzip"},
+    {"\x80\2", "a pickle"},
+    {"\x80\4", "a pickle"},
+    {"\x80\5", "a pickle"},
+};
+/// "this is not a safetensors file", and what it is if that is known.
+inline std::string not_safetensors(std::string_view first) {
+    for (const OtherFormat& other : other_formats)
+        if (first.starts_with(other.begin)) return "this is not a safetensors file but " + std::string(other.name);
+    return "this is not a safetensors file";
+}
+
 /// The end of the header, from the first 8 bytes of a file. Throws Error(bad_file).
 inline std::uint64_t header_end(const unsigned char (&length)[header_begin], std::uint64_t file_size) {
     std::uint64_t size = 0;
     for (int i = header_begin - 1; i >= 0; --i) size = size << 8 | length[i];
+    const std::string_view first(reinterpret_cast<const char*>(length), header_begin);
     if (size > longest_header)
-        fail_file({"this is not a safetensors file: the header's length would be ", size, " bytes; expected at most ",
+        fail_file({not_safetensors(first), ": the header's length would be ", size, " bytes; expected at most ",
                    longest_header});
     if (size > file_size - header_begin)
-        fail_file({"the header's length is ", size, " bytes, but ", file_size - header_begin, " follow"});
+        fail_file({not_safetensors(first), ", or it is cut short: the header's length is ", size, " bytes, but ",
+                   file_size - header_begin, " follow"});
     return header_begin + size;
 }
 
@@ -333,7 +357,8 @@ inline std::uint64_t header_end(const unsigned char (&length)[header_begin], std
 /// more than its library does (a header that begins with '{', names that come once), the library is followed.
 inline Header read_header(std::string_view text, std::uint64_t file_size) {
     const std::size_t begin = text.find_first_not_of(" \n\r\t");
-    if (begin == std::string_view::npos || text[begin] != '{') fail_file("the header does not begin with '{'");
+    if (begin == std::string_view::npos || text[begin] != '{')
+        fail_file("this is not a safetensors file: the header does not begin with '{'");
     if (!isthmus::detail::is_utf8(text)) fail_file("the header is not UTF-8");
     Header header;
     bool has_metadata = false;

@@ -64,11 +64,11 @@ def test_no_process_is_unlucky_with_the_addresses_of_its_classes(instructions) -
 
 
 def test_a_class_that_is_met_for_the_first_time(instructions) -> None:
-    """Also of classes that are made and die by the thousand. A third asks whether the class overrides what NumPy does
-    with its elements."""
+    """Also of classes that are made and die by the thousand. Three times as many, while all was asked of each class
+    though its base was known."""
     calls = instructions(CLASSES + "for _ in range(100): growth.own(classes(50), 1)")
     each = [calls[i] / 50 for i in (1, 98)]
-    assert max(each) <= 9200, f"{each} instructions each"
+    assert max(each) <= 3000, f"{each} instructions each"
 
 
 def test_a_listed_tensor_is_dropped_in_the_same_time_among_many(instructions) -> None:

@@ -188,12 +188,13 @@ TEST(Load, PackedElementsEndWithAByte) {
 TEST(Load, LengthsThatCannotBe) {
     EXPECT_EQ(error_of(""), "it has 0 bytes; expected at least 8");
     EXPECT_EQ(error_of("1234567"), "it has 7 bytes; expected at least 8");
-    EXPECT_EQ(error_of(std::string("\x03\0\0\0\0\0\0\0{}", 10)), "the header's length is 3 bytes, but 2 follow");
+    EXPECT_EQ(error_of(std::string("\x03\0\0\0\0\0\0\0{}", 10)),
+              "this is not a safetensors file, or it is cut short: the header's length is 3 bytes, but 2 follow");
     EXPECT_EQ(
         error_of(std::string(8, '\xff') + "{}"),
         "this is not a safetensors file: the header's length would be 18446744073709551615 bytes; expected at most "
         "100000000");
-    EXPECT_EQ(error_of(std::string(8, '\0')), "the header does not begin with '{'");
+    EXPECT_EQ(error_of(std::string(8, '\0')), "this is not a safetensors file: the header does not begin with '{'");
 }
 
 struct Bad {

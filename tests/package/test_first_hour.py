@@ -39,10 +39,26 @@ def test_a_framework_that_is_not_installed_is_said_to_be_missing(name: str) -> N
         t.to(name)
 
 
-def test_a_file_of_another_kind_is_told(tmp_path: Path) -> None:
-    (tmp_path / "x.py").write_text("print('not the weights')\n")
-    with pytest.raises(isthmus.Error, match=r"x\.py.*not a safetensors file"):
-        isthmus.load(tmp_path / "x.py")
+KINDS = {
+    "a.pt": (b"PK\x03\x04", "zip archive, as torch"),
+    "a.npy": (b"\x93NUMPY", "numpy.save"),
+    "a.gguf": (b"GGUF\x03\0\0\0", "GGUF"),
+    "a.h5": (b"\x89HDF\r\n\x1a\n", "HDF5"),
+    "a.gz": (b"\x1f\x8b\x08", "gzip"),
+    "a.pkl": (b"\x80\x05\x95\x0b", "pickle"),
+    "x.py": (b"print('not the weights')\n", ""),
+    "short": (b"12345678", ""),
+    "zeros": (b"", ""),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_file_of_another_kind_is_told(tmp_path: Path, name: str) -> None:
+    begin, kind = KINDS[name]
+    for size in (8, 64):
+        (tmp_path / name).write_bytes(begin.ljust(size, b"\0"))
+        with pytest.raises(isthmus.Error, match=f"(?s){name}.*not a safetensors file.*{kind}"):
+            isthmus.load(tmp_path / name)
 
 
 def test_what_tab_shows() -> None:

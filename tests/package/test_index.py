@@ -147,6 +147,14 @@ def test_neither_true_nor_false(elements: int) -> None:
         bool(isthmus.from_dlpack(np.zeros(elements)))
 
 
+@pytest.mark.parametrize("number", [float, int, complex])
+def test_not_a_number(number: type) -> None:
+    """Python would read the bytes of a buffer as text."""
+    for memory in (np.frombuffer(b"12", np.uint8), np.array(12.0), np.array([12])):
+        with pytest.raises(TypeError, match=r"not a number.*x\.to\('numpy'\)\.item\(\)"):
+            number(isthmus.from_dlpack(memory))
+
+
 def test_packed_elements() -> None:
     """Two to a byte: a part begins with one."""
     memory = np.array([0x21, 0x43, 0x65], np.uint8)

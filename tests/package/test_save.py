@@ -161,7 +161,7 @@ class Failing:
         ({1: np.ones(1)}, "argument 'tensors': found 1; expected names that are texts"),
         ({"__metadata__": np.ones(1)}, "expected another name"),
         ({"\ud800": np.ones(1)}, "expected texts that UTF-8 can hold"),
-        ({"x": 3}, "argument 'tensors': tensor 'x': .*int"),
+        ({"x": 3}, "argument 'tensors': tensor 'x': expected a tensor .*int"),
         ({"x": {"y": np.ones(1)}}, "argument 'tensors': tensor 'x': "),
         ({"x": np.ones(1, complex)}, "argument 'tensors': found \"'x' of complex128\"; expected one of int8, "),
         ({"x": Failing()}, "tensor 'x': .*the disk of it is gone"),
@@ -181,5 +181,8 @@ def test_other_arguments(tmp_path: Path) -> None:
     for name in ("pipe", "."):
         with pytest.raises(isthmus.TensorValueError, match="expected the path of a regular file"):
             isthmus.save(tmp_path / name, {})
+    with pytest.raises(FileNotFoundError) as info:
+        isthmus.save(tmp_path / "nowhere" / "x", {})
+    assert info.value.filename == str(tmp_path / "nowhere" / "x")
     isthmus.save(tmp_path / "empty", {})
     assert len(isthmus.load(tmp_path / "empty")) == 0

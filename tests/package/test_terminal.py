@@ -133,6 +133,8 @@ def test_a_table_fits_the_columns(columns, capsys, monkeypatch):
         del t
     finally:
         isthmus.live.disable()
+    assert main(["doctor", "numpy.zeros(3)"]) == 0
+    assert main(["bench", "--rounds", "1"]) == 0
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= columns
 

@@ -109,15 +109,54 @@ ISTHMUS_COLD inline Protocol choose_protocol(ProducerType& type) {
     return Protocol::none;
 }
 
+/// Whether the bases of a class are its base and the bases of that, in this order.
+inline bool has_bases_of_base(PyTypeObject* type) {
+    const Ref all = bases_of(type), rest = bases_of(type->tp_base);
+    const Py_ssize_t count = rest ? PyTuple_GET_SIZE(rest.get()) : 0;
+    if (!all || PyTuple_GET_SIZE(all.get()) != count + 1) return false;
+    for (Py_ssize_t i = 0; i < count; ++i)
+        if (PyTuple_GET_ITEM(all.get(), i + 1) != PyTuple_GET_ITEM(rest.get(), i)) return false;
+    return count != 0 && PyTuple_GET_ITEM(all.get(), 0) == reinterpret_cast<PyObject*>(type);
+}
+/// Whether the facts about a class are those of its base: it is of no known package, has no buffers and no special
+/// names that its base has not.
+ISTHMUS_COLD inline bool is_as_its_base(PyTypeObject* type) {
+    const auto lender = [](PyTypeObject* t) { return t->tp_as_buffer != nullptr ? t->tp_as_buffer->bf_getbuffer : 0; };
+    return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_base != nullptr && !may_define_special(type) &&
+           has_bases_of_base(type) && lender(type) == lender(type->tp_base) && package_bit(ClassName(type).module) == 0;
+}
+inline const ProducerType* find_type(PyTypeObject* type, ProducerType& scratch);
+
+/// The facts about a type, of a base that it is like or by looking at all that tells of it. False with a Python
+/// exception set.
+ISTHMUS_COLD inline bool find_facts(PyTypeObject* type, ProducerType& facts) {
+    // A descriptor may answer differently for each class.
+    const Ref api = type_item(type, interned().exchange_api);
+    PyTypeObject* base = type;
+    while ((!api || Py_TYPE(api.get())->tp_descr_get == nullptr) && is_as_its_base(base)) base = base->tp_base;
+    facts = ProducerType{.type = type};
+    if (base != type) {
+        const Ref kept = Ref::borrow(reinterpret_cast<PyObject*>(base));
+        const ProducerType* of_base = find_type(base, facts);
+        if (of_base == nullptr) return false;
+        facts = *of_base;
+        facts.type = type;
+        facts.version = 0;
+        return true;
+    }
+    facts.packages = packages_of(type);
+    find_framework_of(facts);
+    facts.protocol = choose_protocol(facts);
+    return true;
+}
+
 /// Looks at a type for the first time. NULL with a Python exception set when even that failed.
 ISTHMUS_COLD inline const ProducerType* classify(PyTypeObject* type, ProducerType& scratch) {
     if (!make_interned() || shared_runtime() == nullptr || !start_type_cache()) return nullptr;
-    scratch = ProducerType{.type = type};
-    (void)type_item(type, interned().dlpack);  // being asked gives a type a version, unless CPython ran out of them
+    // Being asked gives a type a version, unless CPython ran out of them.
+    if (version_of(type) == 0) (void)type_item(type, interned().dlpack);
     const unsigned int version = version_of(type);
-    scratch.packages = packages_of(type);
-    find_framework_of(scratch);
-    scratch.protocol = choose_protocol(scratch);
+    if (!find_facts(type, scratch)) return nullptr;
     if (scratch.protocol == Protocol::dlpack_method) expect_driver();
     if (PyErr_Occurred() != nullptr) return nullptr;
     // The result holds for that version only: another thread may have changed the type meanwhile.

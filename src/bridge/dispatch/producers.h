@@ -171,7 +171,12 @@ ISTHMUS_COLD inline bool has_own_dlpack(const ProducerType& type) {
 ISTHMUS_COLD inline const char* find_override(ProducerType& type) {
     for (const Extensible& known : extensible) {
         const Ref base = base_class(type, known.base, type.complete);
-        if (!base) continue;
+        PyTypeObject* first = as_type(base);  // that may override something
+        const auto may_override = [&](PyTypeObject* before) {
+            first = before;
+            return before == as_type(base) || may_define_special(before);
+        };
+        if (!base || !any_base(type.type, may_override) || first == as_type(base)) continue;
         for (PyObject* Interned::* method : known.methods)
             if (is_overridden(type.type, as_type(base), interned().*method)) return known.refusal;
     }

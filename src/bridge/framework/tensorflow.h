@@ -278,32 +278,40 @@ inline bool take_eager_tensor(ImportRequest& request) {
     return true;
 }
 
-/// The buffer protocol if its format suffices, for a producer that also has `__dlpack__`.
-ISTHMUS_COLD inline bool import_buffer_or_dlpack(ImportRequest& request) {
+/// Of a producer whose buffer, if it has one, does not suffice, or may not: TensorFlow's, or one that is asked for more
+/// than its memory.
+ISTHMUS_COLD inline bool import_eager_or_dlpack(ImportRequest& request, bool special) {
     const bool strings_abort = request.producer.is_eager_tensor;
-    const ImportOptions& options = request.options;
-    const bool special = options.has_stream() || options.device.type != 0 || options.copy == Copy::always;
     if (strings_abort && ISTHMUS_LIKELY(!special) && take_eager_tensor(request)) return request.accept(0);
     bool on_host = true;
     Ref device;
     if (strings_abort && !ask_eager_tensor_device(request, device, on_host)) return false;
-    const bool elsewhere = !on_host || special;
-    if (ISTHMUS_LIKELY(!elsewhere) && ISTHMUS_LIKELY(PyObject_CheckBuffer(request.object))) {
+    if (strings_abort && on_host && !special && lends_buffers(request.object)) {
         Py_buffer& view = request.out.buffer();
-        if (ISTHMUS_LIKELY(take_buffer(request.object, view, strings_abort ? PyBUF_FULL_RO : row_major_buffer))) {
+        if (ISTHMUS_LIKELY(take_buffer(request.object, view, PyBUF_FULL_RO))) {
             request.out.hold_buffer();
-            if (strings_abort && !is_certain_format(view) && !has_numeric_dtype(request)) return false;
+            if (!is_certain_format(view) && !has_numeric_dtype(request)) return false;
             if (!import_held_buffer(request)) return false;
-            if (strings_abort && !tensorflow_session->decided)
+            if (!tensorflow_session->decided)
                 look_for_tensorflow_handles(request.object, request.out.dl(), device.get());
             return true;
         }
-        if (is_interrupted())
-            return request.fail_with_exception(ErrorCode::producer_failed,
-                                               {"the buffer of this ", type_name(request.object)});
+        if (is_interrupted()) return fail_to_lend(request);
     }
     if (ISTHMUS_UNLIKELY(strings_abort) && !has_numeric_dtype(request)) return false;
     return import_dlpack_method(request);
+}
+
+/// The buffer protocol if its format suffices, for a producer that also has `__dlpack__`.
+inline bool import_buffer_or_dlpack(ImportRequest& request) {
+    const ImportOptions& options = request.options;
+    const bool special = options.has_stream() || options.device.type != 0 || options.copy == Copy::always;
+    if (ISTHMUS_LIKELY(!special && !request.producer.is_eager_tensor && lends_buffers(request.object))) {
+        if (ISTHMUS_LIKELY(take_buffer(request.object, request.out.buffer(), row_major_buffer)))
+            return import_held_buffer(request);
+        if (is_interrupted()) return fail_to_lend(request);
+    }
+    return import_eager_or_dlpack(request, special);
 }
 
 }  // namespace detail

@@ -143,6 +143,13 @@ inline int tensor_bool(PyObject*) {
         "an isthmus.Tensor is neither true nor false: compare it with None, or take an array of it: x.to('numpy')");
     return -1;
 }
+/// Without this, float() and int() would read the bytes of its buffer as text: 12 of a uint8 tensor of "12".
+inline PyObject* tensor_number(PyObject*) {
+    PyErr_SetString(PyExc_TypeError,
+                    "an isthmus.Tensor is not a number: take an array of it, and of that the element: "
+                    "x.to('numpy').item()");
+    return nullptr;
+}
 
 }  // namespace detail
 

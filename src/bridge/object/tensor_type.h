@@ -136,6 +136,8 @@ ISTHMUS_COLD inline PyTypeObject* make_tensor_class() {
         {Py_sq_length, reinterpret_cast<void*>(tensor_length)},
         {Py_tp_iter, reinterpret_cast<void*>(PySeqIter_New)},
         {Py_nb_bool, reinterpret_cast<void*>(tensor_bool)},
+        {Py_nb_float, reinterpret_cast<void*>(tensor_number)},
+        {Py_nb_int, reinterpret_cast<void*>(tensor_number)},
         {Py_bf_getbuffer, reinterpret_cast<void*>(tensor_get_buffer)},
         {Py_bf_releasebuffer, reinterpret_cast<void*>(tensor_release_buffer)},
         {0, nullptr},

@@ -82,11 +82,32 @@ ISTHMUS_COLD inline bool explain_buffer_format(ImportRequest& request, const cha
                         {found, "; expected one number per element (one of ?bBchHiIlLqQnNefdg, Zf, Zd)"});
 }
 
-/// The tensor of a buffer that `request.out.buffer()` holds (PEP 3118), always host memory.
-inline bool import_held_buffer(ImportRequest& request) {
-    Py_buffer& view = request.out.buffer();
-    request.out.hold_buffer();
+/// Describes a buffer of native numbers that came without strides and is sound; false, with nothing said of it, for all
+/// others. One pass over its sizes: this is what is asked of every array of JAX.
+ISTHMUS_ALWAYS_INLINE bool describe_row_major(const Py_buffer& view, const BorrowedBuilder& out) noexcept {
+    DType dtype;
+    if (view.strides != nullptr || view.suboffsets != nullptr || view.ndim < 0 || view.ndim > max_ndim ||
+        (view.ndim > 0 && view.shape == nullptr) || view.format == nullptr ||
+        !parse_native_letter(view.format, view.itemsize, dtype))
+        return false;
+    std::int64_t *shape = out.shape(), *strides = out.strides();
+    std::int64_t numel = 1, bytes = 0;
+    for (int i = view.ndim - 1; i >= 0; --i) {
+        shape[i] = view.shape[i];
+        strides[i] = numel;
+        if (shape[i] <= 0 || ISTHMUS_MULTIPLY_OVERFLOWS(numel, shape[i], numel)) return false;
+    }
+    const auto address = reinterpret_cast<std::uintptr_t>(view.buf);
+    if (ISTHMUS_MULTIPLY_OVERFLOWS(numel, std::int64_t{view.itemsize}, bytes) || view.buf == nullptr ||
+        reaches_end(address, bytes - 1) || (address & static_cast<std::uint64_t>(dtype.alignment() - 1)) != 0)
+        return false;
+    out.dl() = DLTensor{view.buf, {kDLCPU, 0}, view.ndim, dtype, shape, strides, 0};
+    return true;
+}
 
+/// import_held_buffer() of any other buffer.
+ISTHMUS_NOINLINE inline bool import_any_held_buffer(ImportRequest& request) {
+    const Py_buffer& view = request.out.buffer();
     DLTensor& t = request.out.dl();
     t.ndim = view.ndim;
     if (ISTHMUS_UNLIKELY(view.ndim < 0 || view.ndim > max_ndim || (view.ndim > 0 && view.shape == nullptr))) {
@@ -129,11 +150,27 @@ inline bool import_held_buffer(ImportRequest& request) {
     return request.accept(flags);
 }
 
+/// The tensor of a buffer that `request.out.buffer()` holds (PEP 3118), always host memory.
+inline bool import_held_buffer(ImportRequest& request) {
+    const Py_buffer& view = request.out.buffer();
+    request.out.hold_buffer();
+    if (ISTHMUS_LIKELY(describe_row_major(view, request.out)))
+        return request.accept_sound(view.readonly ? flag::read_only : 0);
+    return import_any_held_buffer(request);
+}
+
+inline bool lends_buffers(PyObject* object) noexcept {
+    const PyBufferProcs* procs = Py_TYPE(object)->tp_as_buffer;
+    return procs != nullptr && procs->bf_getbuffer != nullptr;
+}
+/// With the exception that take_buffer() left.
+ISTHMUS_COLD inline bool fail_to_lend(ImportRequest& request) {
+    return request.fail_with_exception(ErrorCode::producer_failed, {"the buffer of this ", type_name(request.object)});
+}
 /// Any exporter of the buffer protocol.
 inline bool import_buffer(ImportRequest& request) {
     if (ISTHMUS_UNLIKELY(!take_buffer(request.object, request.out.buffer(), PyBUF_FULL_RO)))
-        return request.fail_with_exception(ErrorCode::producer_failed,
-                                           {"the buffer of this ", type_name(request.object)});
+        return fail_to_lend(request);
     return import_held_buffer(request);
 }
 

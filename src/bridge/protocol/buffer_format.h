@@ -56,6 +56,15 @@ constexpr const FormatLetter* find_format_letter(char letter) noexcept {
     return number >= 0 ? &format_letters[number] : nullptr;
 }
 
+/// The dtype of a format of one letter in this machine's byte order, which is that of nearly every buffer; false for
+/// all others.
+inline bool parse_native_letter(const char* format, Py_ssize_t itemsize, DType& out) noexcept {
+    if (*format == '=' || *format == '@' || *format == (PY_LITTLE_ENDIAN ? '<' : '>')) ++format;
+    const FormatLetter* row = format[0] != '\0' && format[1] == '\0' ? find_format_letter(format[0]) : nullptr;
+    if (row == nullptr || row->bytes != itemsize) return false;
+    out = DType(row->code, 8 * row->bytes);
+    return true;
+}
 /// The dtype of a format of one element. False for structures, repeats, strings, objects and another byte order;
 /// `foreign_order` is set for the last. The letter gives the kind of number; the width is the exporter's itemsize,
 /// which differs between a native and a standard 'l'.

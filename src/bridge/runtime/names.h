@@ -4,7 +4,9 @@
 
 #include "object_owner.h"  // Python.h must come before any standard header
 
+#include <cstddef>
 #include <iterator>
+#include <span>
 #include <string_view>
 
 #include "errors.h"
@@ -14,10 +16,11 @@ ISTHMUS_BEGIN
 namespace detail {
 
 struct Interned {
-    PyObject *dlpack, *dlpack_device, *exchange_api, *max_version, *stream, *dl_device, *copy;
+    PyObject *dlpack, *dlpack_device, *exchange_api;
     PyObject *array_interface, *array_struct, *cuda_array_interface, *arrow_array, *arrow_device_array, *arrow_stream;
-    PyObject *module, *dtype, *backing_device;
     PyObject *buffer, *array, *array_ufunc, *array_function, *add, *multiply;
+    PyObject* module;  ///< the first that says nothing of what a class offers: see special_names()
+    PyObject *max_version, *stream, *dl_device, *copy, *dtype, *backing_device;
     PyObject* only_max_version;  ///< ("max_version",)
     PyObject* version_and_copy;  ///< ("max_version", "copy")
     PyObject* newest_version;    ///< (1, 3)
@@ -32,25 +35,25 @@ struct Interned {
             {dlpack, "__dlpack__"},
             {dlpack_device, "__dlpack_device__"},
             {exchange_api, "__dlpack_c_exchange_api__"},
-            {max_version, "max_version"},
-            {stream, "stream"},
-            {dl_device, "dl_device"},
-            {copy, "copy"},
             {array_interface, "__array_interface__"},
             {array_struct, "__array_struct__"},
             {cuda_array_interface, "__cuda_array_interface__"},
             {arrow_array, "__arrow_c_array__"},
             {arrow_device_array, "__arrow_c_device_array__"},
             {arrow_stream, "__arrow_c_stream__"},
-            {module, "__module__"},
-            {dtype, "dtype"},
-            {backing_device, "backing_device"},
             {buffer, "__buffer__"},
             {array, "__array__"},
             {array_ufunc, "__array_ufunc__"},
             {array_function, "__array_function__"},
             {add, "__add__"},
             {multiply, "__mul__"},
+            {module, "__module__"},
+            {max_version, "max_version"},
+            {stream, "stream"},
+            {dl_device, "dl_device"},
+            {copy, "copy"},
+            {dtype, "dtype"},
+            {backing_device, "backing_device"},
         };
         constexpr std::size_t tuples = 3;
         static_assert(sizeof(rows) / sizeof(rows[0]) + tuples == sizeof(Interned) / sizeof(PyObject*),
@@ -80,6 +83,32 @@ inline bool make_interned() {
 
 /// Valid once a type was classified or one of our Python types was made.
 inline const Interned& interned() noexcept { return *interned_strings; }
+
+/// Every attribute and method that a class is asked for, so that one without them is as its base is.
+inline std::span<PyObject* const> special_names() noexcept {
+    return {&interned().dlpack, offsetof(Interned, module) / sizeof(PyObject*)};
+}
+/// Whether a class itself, not a base of it, has one of the special names; true if that is not certain.
+ISTHMUS_COLD inline bool may_define_special(PyTypeObject* type) {
+    PyObject* own = type->tp_dict;
+    if (own == nullptr) return true;
+#if !defined(Py_GIL_DISABLED)
+    // One walk over few names is shorter than as many lookups. Those of Python's source are interned: one address each.
+    constexpr Py_ssize_t few = 16;
+    if (PyDict_GET_SIZE(own) <= few) {
+        Py_ssize_t at = 0;
+        for (PyObject* key = nullptr; PyDict_Next(own, &at, &key, nullptr);) {
+            if (!PyUnicode_CheckExact(key) || !PyUnicode_CHECK_INTERNED(key)) return true;
+            for (PyObject* name : special_names())
+                if (key == name) return true;
+        }
+        return false;
+    }
+#endif
+    for (PyObject* name : special_names())
+        if (dict_item(own, name) || is_interrupted()) return true;
+    return false;
+}
 
 /// Calls `look(base)` for the type and each of its bases until one says yes.
 template <class F>
