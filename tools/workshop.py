@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import resource
@@ -87,14 +88,17 @@ class Workshop:
         path = os.pathsep.join(filter(None, [str(self.site), str(ROOT / "tools"), os.environ.get("PYTHONPATH")]))
         environment = {"ISTHMUS_TEST_INCLUDE": str(self.source / "include"), "PYTHONPATH": path,
                        "ISTHMUS_ALL_ALLOCATIONS": "1", **environment}  # fmt: skip
+        # Without its guard a test may print bytes that are no text.
         process = subprocess.Popen([*map(str, command)], cwd=self.source, env={**os.environ, **environment}, text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
+                                   errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   start_new_session=True)  # fmt: skip
         resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
         try:
             output, errors = process.communicate(timeout=timeout or self.timeout)
             return subprocess.CompletedProcess([], process.returncode, output, errors)
         except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended
+                os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise

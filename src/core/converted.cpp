@@ -300,9 +300,11 @@ struct ConvertedLayout {
     }
     /// The source with the dimensions that lie as one taken together, for longer rows.
     const DLTensor& merge() noexcept {
+        if (layout::numel(source) == 0) return source;
         int n = 0;
         for (int d = 0; d < source.ndim; ++d) {
             const std::int64_t size = source_shape[d], step = source_strides[d];
+            if (size == 1) continue;  // its stride may be anything
             if (n > 0 && source_strides[n - 1] == step * size)
                 source_shape[n - 1] *= size;
             else

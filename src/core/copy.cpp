@@ -89,11 +89,11 @@ ISTHMUS_RARE void copy_elements(const DLTensor& t, char* to) noexcept {
     CopiedDim dims[max_ndim + 2];  // from the innermost on: no dimension of size 1, and those that lie as one together
     std::int64_t index[max_ndim + 2] = {};
     int n = 0;
+    if (layout::numel(t) == 0) return;
     for (int d = t.ndim - 1; d >= 0; --d) {
+        if (t.shape[d] == 1) continue;  // its stride may be anything
         const CopiedDim next{t.shape[d], t.strides[d] * width, step};
-        if (next.size == 0) return;
         step *= next.size;
-        if (next.size == 1) continue;
         if (n > 0 && next.from == dims[n - 1].from * dims[n - 1].size)
             dims[n - 1].size *= next.size;
         else

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <isthmus/converted.h>
 #include <isthmus/isthmus.h>
 
+#include <complex>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -12,6 +14,10 @@
 namespace {
 
 using isthmus::copy_of;
+using isthmus::Device;
+using isthmus::ErrorCode;
+using isthmus::Result;
+using isthmus::Tensor;
 using Dims = std::vector<std::int64_t>;
 
 /// Twelve floats from 0 on, described by whoever calls.
@@ -200,6 +206,26 @@ TEST(Copy, OfNoElementsWritesNothing) {
         isthmus::detail::copy_elements(t, &out);
         EXPECT_EQ(out, 'x');
     }
+}
+
+template <class T>
+Result<Tensor> converted_to(const Tensor& t) {
+    return isthmus::detail::convert_tensor(t.block()->dl,
+                                           isthmus::detail::Wanted<T, 1, isthmus::converted>::requirement);
+}
+
+/// Each has one reason, and nothing of the memory is read.
+TEST(Copy, WhatDoesNotBecomeTheWantedNumbersIsRefused) {
+    const Tensor whole = Tensor::own(std::vector<std::int32_t>{1, 2, 3});
+    const Tensor complex = Tensor::own(std::vector<std::complex<float>>{{1, 2}});
+    auto* elsewhere = reinterpret_cast<void*>(0x7f0000000000);
+    const Tensor on_gpu = Tensor::wrap(elsewhere, {3}, {}, isthmus::float32, Device(kDLCUDA, 0), nullptr);
+    EXPECT_EQ((converted_to<const double>(whole).value().dtype()), isthmus::float64);
+    EXPECT_EQ((converted_to<const isthmus::floating>(whole).error().code()), ErrorCode::bad_dtype)
+        << "of several dtypes none is the one to convert to";
+    EXPECT_EQ((converted_to<const float>(complex).error().code()), ErrorCode::bad_dtype);
+    EXPECT_EQ((converted_to<const double>(on_gpu).error().code()), ErrorCode::bad_device);
+    EXPECT_EQ((converted_to<const float>(on_gpu).error().code()), ErrorCode::bad_device) << "the same dtype";
 }
 
 }  // namespace

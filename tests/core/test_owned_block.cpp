@@ -133,6 +133,19 @@ TEST(OwnedBlock, ATableThatDoesNotKnowTheFieldSaysNothingOfIt) {
     own.block()->ops = now;
 }
 
+TEST(OwnedBlock, PrivatePagesAreMadeByAnOwnerThatCan) {
+    using isthmus::detail::Block;
+    const Tensor own = Tensor::own(std::vector<float>(3));
+    EXPECT_EQ(isthmus::detail::private_pages(own.block()), nullptr);
+    isthmus::detail::OwnerOps ops = *own.block()->ops;
+    ops.private_pages = [](void*, const Block* block) noexcept { return const_cast<Block*>(block); };
+    const auto* now = std::exchange(own.block()->ops, &ops);
+    EXPECT_EQ(isthmus::detail::private_pages(own.block()), own.block());
+    ops.size = offsetof(isthmus::detail::OwnerOps, private_pages);
+    EXPECT_EQ(isthmus::detail::private_pages(own.block()), nullptr) << "of a table that does not know the field";
+    own.block()->ops = now;
+}
+
 // What was exported may hold more than the block: it must stay until the import of it is gone.
 TEST(OwnedBlock, AnImportOfMemoryWithoutAnOwnerHoldsWhatWasExported) {
     const Tensor unowned = wrap_eight_floats(nullptr);

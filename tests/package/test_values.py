@@ -341,3 +341,12 @@ def test_a_list_of_sizes_that_shrinks_while_it_is_read() -> None:
         sizes += [Shrinks(), *tail]
         with pytest.raises(isthmus.Error, match=r"argument 'shape': .* expected"):
             isthmus.empty(sizes)
+
+
+@pytest.mark.parametrize("number", [2**31, 2**32 + 1, 2**63, 2**64 + 1, -(2**64), 99])
+def test_a_device_type_beyond_those_of_dlpack_is_no_other(number: int) -> None:
+    """Only its lower 32 bits were read: 2**32 + 1 was the CPU, and 2**64 an OverflowError of repr()."""
+    beyond = isthmus.DeviceType(number)
+    assert beyond != "cpu"
+    assert "cpu" not in repr(beyond)
+    assert str(number) in repr(beyond)

@@ -244,6 +244,11 @@ def dask_array() -> object:
     return pytest.importorskip("dask.array").zeros(3)
 
 
+@hint("x.magnitude")
+def pint_quantity() -> object:
+    return pytest.importorskip("pint").UnitRegistry().Quantity(np.arange(3.0), "m")
+
+
 @hint("[...]")
 def zarr_array() -> object:
     return pytest.importorskip("zarr").zeros(3)
@@ -260,6 +265,21 @@ def h5py_dataset() -> object:
 @hint(".value()")
 def tensorflow_variable() -> object:
     return pytest.importorskip("tensorflow").Variable([1.0, 2.0])
+
+
+def test_a_quantity_with_a_unit_is_not_its_numbers(take, refused) -> None:
+    """pint's hands on its array's attributes, the interface too."""
+
+    class Quantity:
+        magnitude = np.arange(3.0)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.magnitude, name)
+
+    assert take(Quantity())["shape"] == (3,), "a class that is not known stands for what it hands on"
+    known = type("Quantity", (Quantity,), {"__module__": "pint"})()
+    assert "; x.magnitude gives one" in str(refused("not_a_tensor", TypeError, take, known))
+    assert take(known.magnitude)["shape"] == (3,), "the remedy"
 
 
 @pytest.mark.parametrize("name", HINTS)

@@ -133,6 +133,7 @@ IN: dict[str, tuple[Callable[[], object], str]] = {
     "polars times": (lambda: library("polars").Series([datetime.datetime(2020, 1, 1)]), "x.to_physical()"),
     "xarray": (lambda: library("xarray").DataArray([1.0]), "x.values"),
     "a dataset of xarray": (lambda: library("xarray").Dataset({"a": ("d", [1.0])}), "x[name].values"),
+    "a quantity of pint": (lambda: library("pint").UnitRegistry().Quantity(np.ones(2), "m"), "x.magnitude"),
     "dask": (lambda: library("dask.array").ones(2), "x.compute()"),
     "zarr": (lambda: library("zarr").ones(2), "x[...]"),
     "scipy": (lambda: library("scipy.sparse").csr_array(np.eye(2)), "x.toarray()"),

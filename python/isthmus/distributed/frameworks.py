@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pickle
 import sys
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
@@ -13,8 +14,8 @@ from ..blob import from_blob
 from . import torch_tensors
 from .counts import count
 from .messages import message
+from .packs import fits
 from .pieces import Arrived, Pack, Piece, lone_piece, typed
-from .pipes import LARGEST_ROOM, LEAST_ROOM
 from .policies import Policy, policy_of
 from .spans import Layout
 from .torch_tensors import Relatives
@@ -26,7 +27,7 @@ Description = tuple[Piece, Layout, Any] | None
 
 
 #: Of the form of messages. A process that receives another one says so.
-WIRE = 3
+WIRE = 4
 
 # Engines whose messages may have several readers, which map the same memory.
 _SHARED_BY_READERS = ("ray",)
@@ -102,28 +103,81 @@ def _tensor_over(array: Any) -> object:
         return array
 
 
-def _rebuild_small(
+def _rebuild_dense(
     head: Head, dtype: Any, shape: tuple[int, ...], data: bytes, order: Literal["C", "F"] = "C"
 ) -> object:
-    """A small array, dense in this order: its elements are within the message."""
+    """An array whose elements lie in this order, without gaps, in bytes that are part of the message."""
     import numpy
 
+    if len(data) > _FEW and (native := numpy.dtype(dtype)).isnative:
+        # As NumPy reads its own pickles: nobody else has the bytes, and they are not copied.
+        array = numpy.ndarray((0,), "b")
+        array.__setstate__((1, shape, native, order == "F", data))
+    else:
+        array = numpy.ndarray(shape, dtype, bytearray(data), 0, None, order)
     count("inline")
-    array = numpy.ndarray(shape, dtype, bytearray(data), 0, None, order)
     if head[0] == WIRE and policy_of(head[1], head[2]) != "tensor":
         return array
     return _tensor_over(array) if _terms(head).as_tensor else array
 
 
-def _described_small(engine: str, x: Any) -> tuple[Any, ...]:
+def _rebuild_over(
+    head: Head, dtype: Any, shape: tuple[int, ...], buffer: Any, order: Literal["C", "F"] = "C"
+) -> object:
+    """The same in a buffer, which the engine may have received beside the message."""
+    import numpy
+
+    terms, view = _terms(head), memoryview(buffer)
+    is_shared = terms.read_only and view.nbytes > INLINE
+    array = numpy.ndarray(shape, dtype, buffer, 0, None, order)
+    if terms.policy == "copy_on_write" and (is_shared or not view.readonly):
+        count("shared")
+        if is_shared:
+            array.flags.writeable = False
+        return array
+    layout = Layout(0, shape, array.strides, array.itemsize)
+    return _rebuild_numpy(Arrived(buffer, 0, False, ()), layout, array.dtype, terms)
+
+
+class _Elements:
+    """The elements of an array, for a pickler that may not know buffers (PEP 574)."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return _received, (pickle.PickleBuffer(self._array) if protocol >= 5 else self._array.tobytes(),)
+
+
+def _received(data: Any) -> Any:
+    return data
+
+
+#: Fewer bytes are copied in less time than they are described as a buffer.
+_FEW = 4 << 10
+
+
+def _described_dense(engine: str, x: Any, is_c: bool, in_band: bool) -> tuple[Any, ...]:
     dtype, head, now = x.dtype, head_of(engine, x), message()
+    make: Callable[..., object] = _rebuild_dense
+    elements: object
+    if in_band or x.nbytes <= _FEW or not _is_buffer(dtype):
+        elements = x.tobytes("A")
+    else:
+        make, rows = _rebuild_over, x if is_c else x.T
+        elements = pickle.PickleBuffer(rows) if now is not None and now.protocol >= 5 else _Elements(rows)
     if now is not None and not now.has_arrays:
         # A name is read in less time than a pickled dtype, and that in less time when it is met again.
         now.has_arrays = True
         dtype = dtype.str if dtype.isbuiltin == 1 else dtype
-    if x.flags.c_contiguous:
-        return _rebuild_small, (head, dtype, x.shape, x.tobytes())
-    return _rebuild_small, (head, dtype, x.shape, x.tobytes("F"), "F")
+    return make, (head, dtype, x.shape, elements) if is_c else (head, dtype, x.shape, elements, "F")
+
+
+def _is_buffer(dtype: Any) -> bool:
+    """Whether arrays of this type are buffers (PEP 3118): dates and ml_dtypes are not."""
+    return dtype.isbuiltin == 1 and dtype.kind in "biufc"
 
 
 # isthmus.Tensor itself, and what it knows to read.
@@ -321,17 +375,6 @@ def _view_at(family: Relatives, position: int) -> object:
     return family.at(position)
 
 
-def _fits(nbytes: int) -> bool:
-    """Whether an array goes within the message although it could be handed over: its default takes less time for what
-    the pipe takes without a reader."""
-    now = message()
-    if now is None or nbytes <= INLINE:
-        return True
-    fits = now.inline + nbytes <= LEAST_ROOM or now.inline + nbytes <= now.room
-    now.inline += nbytes if fits else 0
-    return fits
-
-
 def reducer(
     engine: str,
     framework: Framework,
@@ -342,10 +385,7 @@ def reducer(
     goes_before: Callable[[Any], bool] | None = None,
 ) -> Callable[[Any], Any]:
     """The function that reduces a framework's tensors for a pickler; what it cannot send, and what `goes_before`, goes
-    through `before`. NumPy arrays of up to INLINE bytes are within the message, and what a pipe takes in all if
-    messages go through one."""
-
-    most = LARGEST_ROOM if through_pipes else INLINE
+    through `before`. Dense NumPy arrays are sent as NumPy sends them; if messages go through pipes, those that fit."""
 
     def reduce(x: Any) -> Any:
         described = None if goes_before is not None and goes_before(x) else describe(engine, framework, x, pack)
@@ -364,10 +404,13 @@ def reducer(
         return _view_at, (family, member.position)
 
     def reduce_numpy(x: Any) -> Any:
+        nbytes, flags = x.nbytes, x.flags
+        is_c = flags.c_contiguous
         # In Fortran's order the strides of a dimension of one element can be any.
-        dense = x.flags.c_contiguous or (x.flags.f_contiguous and 1 not in x.shape)
-        if 0 < x.nbytes <= most and dense and not x.dtype.hasobject and _fits(x.nbytes):
-            return _described_small(engine, x)
+        if nbytes == 0 or not (is_c or (flags.f_contiguous and 1 not in x.shape)) or x.dtype.hasobject:
+            return reduce(x)
+        if nbytes <= INLINE or (fits(nbytes) if through_pipes else _is_buffer(x.dtype)):
+            return _described_dense(engine, x, is_c, through_pipes)
         return reduce(x)
 
     return {"numpy": reduce_numpy, "torch": reduce_torch}.get(framework.name, reduce)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -83,6 +84,8 @@ class Message:
     in_blocks = 0
     middling: int | None = None
     has_arrays = False
+    #: The pickler's, if it is known.
+    protocol = 0
 
     def __init__(self, root: object, asked: FrameType | None) -> None:
         """asked: the frame that has it pickled on behalf of who may send it; None if it is known that nobody does."""
@@ -161,10 +164,18 @@ def _visit(stack: list[Any], seen: set[int], found: list[Any], others: list[Any]
             return False
         if cls in kinds:
             found.append(x)
-            continue
-        with contextlib.suppress(Exception):  # an attribute that raises
-            (stack if others is None or _is_plain(cls) else others).extend(_items(x))
+        elif cls is list or cls is tuple:
+            stack.extend(x)
+        elif cls is dict:
+            stack.extend(x.values())
+        else:
+            _visit_object(x, stack if others is None or _is_plain(cls) else others)
     return True
+
+
+def _visit_object(x: Any, others: list[Any]) -> None:
+    with contextlib.suppress(Exception):  # an attribute that raises
+        others.extend(_items(x))
 
 
 _MADE_LATE: dict[str, Callable[[Message], Any]] = {
@@ -236,15 +247,20 @@ def watch(pickler: Any) -> Callable[[], None]:
     return undo
 
 
-@contextlib.contextmanager
-def one(root: object) -> Iterator[None]:
-    """A message that is pickled in the block, and that nobody sends on behalf of its user."""
-    outer = _thread.message
-    now = _thread.message = Message(root, None)
-    try:
-        yield
-    except BaseException:
-        now.fail()
-        raise
-    finally:
-        _thread.message = outer
+class Unsent:
+    """A message that is pickled in the block, and that nobody sends on behalf of its user. (A function of contextlib
+    takes longer than a small message.)"""
+
+    __slots__ = ("_message", "_outer")
+
+    def __init__(self, root: object, protocol: int | None) -> None:
+        self._message = Message(root, None)
+        self._message.protocol = pickle.DEFAULT_PROTOCOL if protocol is None else protocol
+
+    def __enter__(self) -> None:
+        self._outer, _thread.message = _thread.message, self._message
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._message.fail()
+        _thread.message = self._outer

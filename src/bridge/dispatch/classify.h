@@ -84,6 +84,7 @@ ISTHMUS_COLD inline void find_framework_of(ProducerType& type) {
 
 /// The protocol of a type, and what its importer wants to know of it.
 ISTHMUS_COLD inline Protocol choose_protocol(ProducerType& type) {
+    type.is_known = type.is_array;
     if (const KnownProducer* known = find_known_producer(type)) {
         type.immutable = known->immutable;
         type.only_dlpack = known->only_dlpack;
@@ -91,10 +92,14 @@ ISTHMUS_COLD inline Protocol choose_protocol(ProducerType& type) {
         type.is_eager_tensor = known->is_eager_tensor;
         if (known->protocol != Protocol::none || known->refusal != nullptr) return known->protocol;
     }
-    if ((type.own_dlpack = has_own_dlpack(type))) return Protocol::dlpack_method;
+    if ((type.own_dlpack = has_own_dlpack(type))) {
+        type.is_known = false;
+        return Protocol::dlpack_method;
+    }
     if ((type.refusal = find_override(type)) != nullptr) return Protocol::none;
     const Hint* hint = find_hint(type);
     if (hint != nullptr) type.hint = hint->call;
+    type.is_known = type.is_known || hint != nullptr;
     type.converts = (hint != nullptr && hint->converts) || makes_buffers_in_python(type.type);
     for (const ProtocolFacts& row : protocols) {
         if (offers(row, type))

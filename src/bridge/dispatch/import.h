@@ -17,29 +17,31 @@ inline bool says_it_cannot(PyObject* exception) {
 }
 
 /// Of a producer that may convert, by a protocol without a word for a copy: whether the memory was made for the
-/// question, so that what is written to it is lost. It is asked a second time while the first answer is held; another
-/// address means that each is a copy. False also if it is not answered again: a stream is given away once. An interrupt
-/// is left in `outcome`.
+/// question, so that what is written to it is lost. It is asked the same a second time while the first answer is held;
+/// another address means that each is a copy. False also if it is not answered again: a stream is given away once. An
+/// interrupt, or a lack of memory, is left in `outcome`.
 ISTHMUS_COLD inline bool is_temporary(const ProtocolFacts& row, const ImportRequest& request, ImportOutcome& outcome,
                                       bool& interrupted) {
     const DLTensor& first = request.out.dl();
     if (layout::numel(first) == 0 || Device(first.device).is_opaque()) return false;
-    ImportOptions options;
-    options.copy = Copy::from_producer;
-    options.max_version = request.options.max_version;
+    ImportOptions options = request.options;
+    if (options.copy != Copy::never) options.copy = Copy::from_producer;
+    options.require_writable = options.announce = false;
     Borrowed again;
     ReadForCopy read;
-    ImportRequest second{request.object, options, {again}, false, request.producer, outcome, false, &read};
+    // Whether it may be written is known, or does not matter.
+    ImportRequest second{request.object, options, {again}, false, request.producer, outcome, true, &read};
     if (row.import(second)) return again.descriptor().data != first.data;
-    auto* cause = static_cast<PyObject*>(outcome.error.look().cause());
-    interrupted = cause != nullptr && !PyErr_GivenExceptionMatches(cause, PyExc_Exception);
+    const Error& failure = outcome.error.look();
+    auto* cause = static_cast<PyObject*>(failure.cause());
+    interrupted = failure.code() == ErrorCode::out_of_memory || (cause != nullptr && passes_through(cause));
     if (!interrupted) (void)outcome.error.take();
     return false;
 }
 
 /// Says of memory that is a copy that it is one, or refuses it.
 ISTHMUS_COLD inline bool tell_of_copy(const ProtocolFacts& row, ImportRequest& request) {
-    if (request.out.flags() & flag::copied) return true;
+    if ((request.out.flags() & flag::copied) || request.for_copy != nullptr) return true;
     ImportOutcome outcome;
     bool interrupted = false;
     const bool copied = is_temporary(row, request, outcome, interrupted);

@@ -36,6 +36,7 @@ inline constexpr Hint hints[] = {
     {"xarray", "Variable", "x.values", true},
     {"xarray", "Dataset", "x[name].values", true},
     {"dask", "Array", "x.compute()"},
+    {"pint", "Quantity", "x.magnitude"},  // has its array's attributes, but not its unit
     {"zarr", "Array", "x[...]"},
     {"h5py", "Dataset", "x[...]"},
     {"scipy", "_spbase", "x.toarray()"},

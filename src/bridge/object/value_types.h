@@ -306,7 +306,10 @@ inline PyObject* new_device_type(int type) {
 }
 
 inline TextBuffer device_type_name(PyObject* number) noexcept {
-    return compose({name_of_device_type(static_cast<int>(PyLong_AsLong(number)))});
+    int overflow = 0;
+    const long long wide = PyLong_AsLongLongAndOverflow(number, &overflow);
+    const int type = static_cast<int>(wide);
+    return compose({name_of_device_type(overflow == 0 && type == wide ? type : -1)});
 }
 
 ISTHMUS_COLD inline PyTypeObject* make_device_type_class() {
@@ -316,7 +319,10 @@ ISTHMUS_COLD inline PyTypeObject* make_device_type_class() {
              "DLPack's device type, an int that equals its name. It has no hash: use int(x) or str(x) as a key.")},
         {Py_tp_str, reinterpret_cast<void*>(+[](PyObject* self) { return unicode_of(device_type_name(self)); })},
         {Py_tp_repr, reinterpret_cast<void*>(+[](PyObject* self) {
-             return unicode_of({"<DeviceType.", device_type_name(self), ": ", PyLong_AsLong(self), ">"});
+             const Ref digits(PyLong_Type.tp_repr(self));
+             const std::string_view number = digits ? utf8_of(digits.get()) : std::string_view();
+             return number.data() != nullptr ? unicode_of({"<DeviceType.", device_type_name(self), ": ", number, ">"})
+                                             : nullptr;
          })},
         {Py_tp_richcompare, reinterpret_cast<void*>(+[](PyObject* self, PyObject* other, int operation) -> PyObject* {
              if (!PyUnicode_Check(other)) return PyLong_Type.tp_richcompare(self, other, operation);

@@ -239,6 +239,7 @@ ISTHMUS_COLD inline bool import_interface(ImportRequest& request, bool cuda) {
     // The dict may own the memory (through a memoryview among its values, say) and may have been made for this request
     // only; so may the object that returned it.
     PyObject* dict = reader.dict.get();
+    if (Py_REFCNT(dict) == 1) request.doubt();
     if (request.owning || Py_REFCNT(dict) == 1 || Py_REFCNT(request.object) == 1) {
         PyObject* both = PyTuple_Pack(2, request.object, dict);
         if (both == nullptr)

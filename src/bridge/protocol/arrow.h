@@ -112,6 +112,7 @@ inline bool place_arrow_array(const ArrowImport& import, const ArrowDeviceArray&
 ISTHMUS_COLD inline bool import_arrow(ImportRequest& request, bool on_device) {
     const Interned& names = interned();
     const ArrowImport import{request, on_device ? "__arrow_c_device_array__" : "__arrow_c_array__"};
+    request.doubt();  // a stream is not: its second answer may be the next one
     const Ref pair = import.call(on_device ? names.arrow_device_array : names.arrow_array);
     if (!pair) return false;
     const auto pointer = [&](Py_ssize_t i, const char* name) {

@@ -52,6 +52,7 @@ struct ProducerType {
     bool is_eager_tensor = false;  ///< TensorFlow's, whose dtype and device are read before its memory
     bool known_torch = false;      ///< derived from torch.Tensor as libtorch itself knows it
     bool converts = false;         ///< may answer each question with a copy, for which its protocol has no word
+    bool is_known = false;         ///< a class that is known to share its memory, if `converts` does not say otherwise
     const DLPackExchangeAPI* api = nullptr;
     const char* refusal = nullptr;  ///< why instances are not taken, or NULL
     const char* hint = nullptr;     ///< what to call on an instance to get a tensor, or NULL
@@ -203,6 +204,9 @@ struct ImportRequest {
     bool immutable = producer.immutable;  ///< the memory is read-only whatever the protocol says
     ReadForCopy* for_copy = nullptr;      ///< a copy is made of the result, which then is released
     bool ask_again = producer.converts;   ///< the memory may be made for the question alone (is_temporary)
+
+    /// By a protocol that has no word for a copy: of a class that is not known, a second answer tells.
+    void doubt() noexcept { ask_again = ask_again || !producer.is_known; }
 
     /// For protocols that run the producer's code, which may drop the only reference to the object: the caller's.
     void keep_alive() {

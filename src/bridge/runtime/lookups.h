@@ -152,13 +152,14 @@ ISTHMUS_COLD inline Integers read_integers(PyObject* sequence, std::int64_t* out
     count = static_cast<int>(size);
     return outcome;
 }
-/// A pair of integers, as DLPack's Python side passes versions and devices.
-inline bool read_pair(PyObject* object, long& first, long& second) {
+/// A pair of integers, as DLPack's Python side passes versions and devices; false also if one does not fit.
+template <class Number>
+bool read_pair(PyObject* object, Number& first, Number& second) {
     std::int64_t pair[2] = {};
     int count = 0;
     const bool good = read_integers(object, pair, 2, count) == Integers::ok && count == 2;
-    first = static_cast<long>(pair[0]);
-    second = static_cast<long>(pair[1]);
+    first = static_cast<Number>(pair[0]);
+    second = static_cast<Number>(pair[1]);
     return good && first == pair[0] && second == pair[1];
 }
 

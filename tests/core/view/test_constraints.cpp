@@ -42,6 +42,7 @@ TEST(Constraints, TheWordsOfATypeAreAConstant) {
     static_assert(View<any_dtype, dynamic_rank, rank_between<2>, on_any_device>::words() ==
                   "any dtype[2 or more dimensions] on any device");
     static_assert(View<float, 0>::words() == "float32[] on cpu");
+    static_assert(View<float, dynamic_rank, sizes<"b... e k...">>::words() == "float32[b..., e, k...] on cpu");
     static_assert(View<bool, 1, inner_contiguous, aligned<64>>::words() ==
                   "bool[:] with contiguous rows aligned to 64 bytes on cpu");
 }
@@ -54,6 +55,12 @@ TEST(Constraints, WhatIsAWordForSizes) {
     static_assert(!are_size_words("h a- 3") && !are_size_words("h w 3d"));
     static_assert(are_size_words("h a-b 3") && are_size_words("k c/(h*w) 2*(h+1)-w"));
     static_assert(!are_size_words("(n") && !are_size_words("n)") && !are_size_words("n**2") && !are_size_words("2n*k"));
+    static_assert(!are_size_words("n%m") && !are_size_words("(n)m") && !are_size_words("n?2"), "no such operations");
+    static_assert(!is_formula_word("n") && !is_formula_word("b...") && is_formula_word("2*n"));
+    static_assert(count_formulas("n b... 2*n <=n") == 2);
+    static_assert(has_formula(Wanted<const float, 2, sizes<"n 2*n">>::requirement));
+    static_assert(!has_formula(Wanted<const float, 2, sizes<"n n+1">>::requirement));
+    static_assert(read_size("b...").more == a_run && read_size("b...").name == "b");
     static_assert(read_size(":").size == dyn && read_size(":").name.empty(), "any size, and no name");
     static_assert(read_size("h").size == dyn && read_size("h").name == "h");
     static_assert(read_size("480").size == 480 && read_size("480").name.empty());

@@ -228,6 +228,7 @@ def of_dask(enabled: bool, _: str) -> None:
             client.run(workers.enable, "dask", workers=[first])  # the other one is not told
 
         def submit(function: Any, x: Any, where: int | None = None) -> Any:
+            client.wait_for_workers(1 + (where or 0))  # on a busy machine one that was restarted comes late
             names = sorted(client.scheduler_info()["workers"])
             return client.submit(function, x, pure=False, **({} if where is None else {"workers": [names[where]]}))
 

@@ -212,8 +212,12 @@ def array_interface_fresh_dict_may_own_the_memory() -> None:
             return {**GOOD, "data": (ctypes.addressof(memory), False), "owner": memory}
 
     for _ in range(100):
-        expect(ext.borrow_elements(Fresh()) == bytes((ctypes.c_float * 4)(1, 2, 3, 4)), "borrowed")
-        expect(ext.own_elements(Fresh()) == bytes((ctypes.c_float * 4)(1, 2, 3, 4)), "owned")
+        for elements in (ext.borrow_elements, ext.own_elements):
+            found = elements(Fresh(), copy="from_producer")
+            expect(found == bytes((ctypes.c_float * 4)(1, 2, 3, 4)), elements.__name__)
+    for call in BOTH:
+        expect(call(Fresh(), copy="from_producer")["copied"], "each question has its own memory")
+        refused("needs_copy", call, Fresh(), error=BufferError)
 
 
 @case

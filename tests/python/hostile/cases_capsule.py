@@ -47,7 +47,8 @@ def capsule_cached_by_its_producer() -> None:
             producer = Producer(lambda capsule=capsule: capsule)
             call(producer)
             refused("consumed_capsule", call, producer)
-            expect(len(producer.asked) == 2, "one call per import")
+            # The second answer of a legacy producer is the capsule that was just taken: nothing to compare.
+            expect(len(producer.asked) == (2 if versioned else 3), f"asked {len(producer.asked)} times for 2 imports")
             del capsule, producer
             collect()
             expect(managed.calls == 1, f"deleter ran {managed.calls} times")

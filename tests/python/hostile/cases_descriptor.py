@@ -135,7 +135,12 @@ def by_capsule(fields: dict, code: str, versioned: bool) -> None:
                 expect(managed.calls == int(deletes), f"deleter ran {managed.calls} times, expected 1")
                 refused("consumed_capsule", call, producer, error=ValueError)
             if through_method:
-                expect(len(producer.asked) == (1 if code else 2), f"asked {len(producer.asked)} times")
+                # Taken once and refused once; a legacy one that was taken is asked for again, since it has no flag for
+                # a copy.
+                t = managed.struct.dl_tensor
+                again = not versioned and t.device.type != 4 and 0 not in list(managed.shape or [])[: t.ndim]
+                wanted = 1 if code else 2 + again
+                expect(len(producer.asked) == wanted, f"asked {len(producer.asked)} times, expected {wanted}")
             producer = capsule = None
             collect()
             expect(managed.calls == int(deletes), f"deleter ran {managed.calls} times in the end, expected 1")

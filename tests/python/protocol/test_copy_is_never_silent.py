@@ -12,6 +12,7 @@ import ctypes
 import sys
 from collections.abc import Callable
 
+import arrow
 import numpy as np
 import pytest
 
@@ -189,13 +190,95 @@ def new_buffer() -> object:
     return NewBuffer()
 
 
+class Device:
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+class NewLegacy(Device):
+    """The producer of before the array API's 2023 standard: neither a keyword nor a flag for a copy."""
+
+    def __dlpack__(self, stream: object = None) -> object:
+        return np.arange(4.0).__dlpack__()
+
+
+class NewLegacyWithKeywords(Device):
+    """It takes every keyword and heeds none."""
+
+    def __dlpack__(self, **_: object) -> object:
+        return np.arange(4.0).__dlpack__()
+
+
+class NewLegacyWithStruct(NewLegacy):
+    """`__array_struct__` is asked whether the memory may be written."""
+
+    @property
+    def __array_struct__(self) -> object:
+        return np.arange(4.0).__array_struct__
+
+
+class NewSubclass(np.ndarray):
+    def __dlpack__(self, **_: object) -> object:
+        return np.arange(4.0).__dlpack__()
+
+
+def new_subclass() -> object:
+    return np.arange(4.0).view(NewSubclass)
+
+
+def on_the_instance() -> object:
+    class Bare(Device):
+        pass
+
+    x = Bare()
+    x.__dlpack__ = lambda **_: np.arange(4.0).__dlpack__()
+    return x
+
+
+class NewAddress:
+    """`__array_interface__` of an array that is made for each question, and kept by the dict."""
+
+    @property
+    def __array_interface__(self) -> dict:
+        made = np.arange(4.0)
+        return {**made.__array_interface__, "made": made}
+
+
+class RefusesDLPack(NewAddress, Device):
+    def __dlpack__(self, **_: object) -> object:
+        raise BufferError("DLPack cannot say it")
+
+
+class NewArrow:
+    def __init__(self) -> None:
+        self.made: list[object] = []
+
+    def new(self, kind: type) -> object:
+        self.made.append(kind(range(4), ctypes.c_double, b"g"))
+        return self.made[-1]
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> object:
+        return self.new(arrow.Plain).__arrow_c_array__()
+
+
+class NewDeviceArrow(NewArrow):
+    def __arrow_c_device_array__(self, requested_schema: object = None, **_: object) -> object:
+        return self.new(arrow.OnDevice).__arrow_c_device_array__()
+
+
 def pandas_series() -> object:
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     return pandas.Series(np.arange(8.0))[::2]
 
 
-TEMPORARY = pytest.mark.parametrize("made", [NewArray, NewView, NewBytes, new_buffer, pandas_series])
+TEMPORARY = pytest.mark.parametrize(
+    "made",
+    [
+        NewArray, NewView, NewBytes, NewAddress, RefusesDLPack, NewLegacy, NewLegacyWithKeywords, NewLegacyWithStruct,
+        new_subclass, on_the_instance, NewArrow, NewDeviceArrow, new_buffer, pandas_series,
+    ],
+)  # fmt: skip
 
 
 @never
@@ -211,6 +294,47 @@ def test_or_said_to_be_a_copy(take, made: Callable) -> None:
     assert take(made(), copy="from_producer")["copied"]
     assert isthmus.from_dlpack(made()).is_copied
     assert take(made(), copy="always", require_writable=True)["copied"]
+
+
+class KeptLegacy(Device):
+    """The capsule is new each time, and the memory the object's own; by default a copy would be made."""
+
+    def __init__(self) -> None:
+        self.memory, self.asked = np.arange(4.0), 0
+
+    def __dlpack__(self, stream: object = None, max_version: object = None, copy: object = None) -> object:
+        self.asked += 1
+        return (self.memory if copy is False else self.memory.copy()).__dlpack__()
+
+
+@never
+def test_a_legacy_capsule_of_memory_that_stays_is_shared(call: Callable) -> None:
+    x = KeptLegacy()
+    found = call(x)
+    assert (found["data"], found["copied"], found["read_only"]) == (x.memory.ctypes.data, False, False)
+    assert x.asked == 2
+
+
+def test_a_copy_is_made_once_if_one_is_wanted() -> None:
+    x = KeptLegacy()
+    assert isthmus.from_dlpack(x, copy=True).is_copied
+    assert x.asked == 1
+
+
+class VersionedCopy(Device):
+    """Its protocol has a word for a copy, and it is believed."""
+
+    asked = 0
+
+    def __dlpack__(self, **_: object) -> object:
+        self.asked += 1
+        return np.arange(4.0).__dlpack__(max_version=(1, 0), copy=True)
+
+
+def test_a_versioned_capsule_says_it_itself() -> None:
+    x = VersionedCopy()
+    assert isthmus.from_dlpack(x).is_copied
+    assert x.asked == 1
 
 
 class KeptView:
@@ -254,15 +378,22 @@ def test_what_is_given_away_is_no_copy(call: Callable) -> None:
     assert not call(Once())["copied"]
 
 
-class Interrupted(NewArray):
-    @property
-    def __array_interface__(self) -> dict:
-        if self.made:
-            raise KeyboardInterrupt
-        return super().__array_interface__
-
-
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit, MemoryError])
 @never
-def test_an_interrupt_of_the_second_question_passes(call: Callable) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        call(Interrupted())
+def test_an_interrupt_of_the_second_question_passes(call: Callable, raised: type[BaseException]) -> None:
+    class Interface(NewArray):
+        @property
+        def __array_interface__(self) -> dict:
+            if self.made:
+                raise raised
+            return super().__array_interface__
+
+    class Legacy(KeptLegacy):
+        def __dlpack__(self, **_: object) -> object:
+            if self.asked:
+                raise raised
+            return super().__dlpack__(copy=False)
+
+    for producer in (Interface, Legacy):
+        with pytest.raises(raised):
+            call(producer())

@@ -132,7 +132,9 @@ class TestDevice:
     def test_elsewhere_even_as_a_copy(self):
         refuses("bad_device", BufferError, made().__dlpack__, dl_device=(2, 0), copy=True)
 
-    @pytest.mark.parametrize("device", ["cpu", 1, (1,), (None, None)])
+    @pytest.mark.parametrize(
+        "device", ["cpu", 1, (1,), (None, None), (2**32 + 1, 0), (1, 2**32), (1, -(2**63)), (1, 2**64)]
+    )
     def test_not_a_device(self, device):
         refuses("bad_argument", TypeError, made().__dlpack__, dl_device=device)
 

@@ -66,7 +66,7 @@ def test_max_version_is_passed_on(take) -> None:
     x = Producer(np.zeros(3))
     take(x, max_version=(1, 0))
     take(x, max_version=(0, 0))
-    assert [a.get("max_version") for a in x.asked] == [(1, 0), None]
+    assert [a.get("max_version") for a in x.asked] == [(1, 0), None, None], "a legacy capsule is asked for twice"
 
 
 def test_copy_is_ours_on_the_host(take) -> None:
@@ -92,7 +92,7 @@ def test_an_older_producer_cannot_move_the_data(take, refused) -> None:
     x = Older(np.zeros(3))
     error = refused("needs_copy", BufferError, take, x, device=(2, 0))
     assert "Older.__dlpack__() knows neither dl_device nor copy, so it cannot move or copy the data" in str(error)
-    assert x.asked == [{}], "where the data is"
+    assert x.asked == [{}, {}], "where the data is, and whether it is its own"
 
 
 def test_what_cannot_be_moved_is_asked_once(take, refused) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import copyreg
 import gc
-import io
 import pickle
-from collections import ChainMap
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from mpi4py import MPI
 
@@ -20,24 +18,37 @@ from ..packs import as_buffer
 
 ENGINE = "mpi4py"
 
-_reducers: dict[Any, Callable[[Any], Any]] = {}
-_table: ChainMap[Any, Any] = ChainMap(_reducers, copyreg.dispatch_table)
+
+class _Table(dict[Any, Callable[[Any], Any]]):
+    """The reducers by type: ours, then those of everybody."""
+
+    def __missing__(self, cls: Any) -> Callable[[Any], Any]:
+        return copyreg.dispatch_table[cls]
+
+
+_reducers = _Table()
+
+
+class _Chunks(list[bytes]):
+    """A file for a pickler: its bytes are copied once, when they are joined."""
+
+    write = list.append
 
 
 def _dumps(before: Callable[..., bytes]) -> Callable[..., bytes]:
     def dumps(x: Any, protocol: int | None = None, **rest: Any) -> bytes:
-        file = io.BytesIO()
+        chunks = _Chunks()
         try:
-            pickler = pickle.Pickler(file, protocol, **rest)
-            pickler.dispatch_table = cast("Any", _table)
-            with messages.one(x):
+            pickler = pickle.Pickler(chunks, protocol, **rest)
+            pickler.dispatch_table = _reducers
+            with messages.Unsent(x, protocol):
                 pickler.dump(x)
         except Exception:
             # Another pickler that the user has set may do what pickle cannot.
             if before is pickle.dumps:
                 raise
             return before(x, protocol, **rest)
-        return file.getvalue()
+        return b"".join(chunks)
 
     return dumps
 

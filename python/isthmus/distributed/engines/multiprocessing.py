@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import frameworks, messages, transit
 from ..frameworks import Framework
-from ..packs import as_ticket
+from ..packs import as_bytes_or_ticket, as_ticket
 from .table import replace
 
 ENGINE = "multiprocessing"
@@ -18,7 +18,9 @@ ENGINE = "multiprocessing"
 def reducer(engine: str, framework: Framework, before: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
     """The function that reduces a framework's tensors to tickets; what it cannot send goes through `before`."""
     goes_before = _is_torch_shared if framework.name == "torch" else None
-    return frameworks.reducer(engine, framework, as_ticket, before, 4, through_pipes=True, goes_before=goes_before)
+    # XLA copies what is not aligned.
+    pack = as_ticket if framework.name in ("jax", "tensorflow") else as_bytes_or_ticket
+    return frameworks.reducer(engine, framework, pack, before, 4, through_pipes=True, goes_before=goes_before)
 
 
 def _is_torch_shared(x: Any) -> bool:

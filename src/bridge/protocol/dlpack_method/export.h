@@ -82,12 +82,12 @@ inline bool read_stream(PyObject* stream, Device device, long long& number) {
 /// The device that `dl_device` asks for: the tensor's own, or the CPU if the same memory may be called that. False with
 /// a Python exception set.
 inline bool read_wanted_device(PyObject* dl_device, Device here, bool copy, Device& wanted) {
-    long type = 0, id = 0;
+    int type = 0, id = 0;
     if (!read_pair(dl_device, type, id)) {
         raise_argument("dl_device", dl_device, "None or a tuple (device type, device id)", ErrorKind::type);
         return false;
     }
-    wanted = Device(static_cast<int>(type), static_cast<int>(id));
+    wanted = Device(type, id);
     if (wanted == Device::cpu() && here.is_host()) return true;  // pinned memory is the host's own
     if (wanted != here) {
         raise(ErrorCode::bad_device, ErrorKind::buffer,
@@ -109,7 +109,7 @@ inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ss
     if (block == nullptr || !given.read(arguments, count, keywords)) return nullptr;
     bool versioned = false;
     if (given.max_version != nullptr) {
-        long major = 0, minor = 0;
+        std::int64_t major = 0, minor = 0;
         if (!read_pair(given.max_version, major, minor))
             return raise_argument("max_version", given.max_version, "None or a tuple (major, minor)", ErrorKind::type);
         versioned = major >= DLPACK_MAJOR_VERSION;

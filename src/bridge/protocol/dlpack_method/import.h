@@ -104,8 +104,8 @@ private:
         Device found = options.device;
         if (found.type == 0) {
             Ref pair(PyObject_CallMethodNoArgs(request.object, interned().dlpack_device));
-            long type = 0, id = 0;
-            if (pair && read_pair(pair.get(), type, id)) found = Device(static_cast<int>(type), static_cast<int>(id));
+            int type = 0, id = 0;
+            if (pair && read_pair(pair.get(), type, id)) found = Device(type, id);
             if (is_interrupted())
                 return request.fail_with_exception(ErrorCode::producer_failed,
                                                    {type_name(request.object), ".__dlpack_device__()"});
@@ -202,10 +202,12 @@ inline bool import_dlpack_method(ImportRequest& request) {
     if (ISTHMUS_UNLIKELY(!PyCapsule_CheckExact(capsule.get())))
         return request.fail(ErrorCode::producer_failed, {type_name(request.object), ".__dlpack__() returned a ",
                                                          type_name(capsule.get()), "; expected a capsule"});
-    if (ISTHMUS_UNLIKELY(PyCapsule_IsValid(capsule.get(), capsule_name)) && !request.immutable &&
-        !request.producer.only_dlpack && !ask_of_legacy_memory(request, capsule.get()))
-        return request.fail_with_exception(ErrorCode::producer_failed,
-                                           {"asking this ", type_name(request.object), " whether it may be written"});
+    if (ISTHMUS_UNLIKELY(PyCapsule_IsValid(capsule.get(), capsule_name))) {
+        request.doubt();
+        if (!request.immutable && !request.producer.only_dlpack && !ask_of_legacy_memory(request, capsule.get()))
+            return request.fail_with_exception(
+                ErrorCode::producer_failed, {"asking this ", type_name(request.object), " whether it may be written"});
+    }
     if (!consume_any_capsule(request, capsule.get())) return false;
     if (ISTHMUS_LIKELY(!has_streams(request.out.dl().device.device_type))) return true;
     if (arguments.no_synchronisation && arguments.stream) {  // only the producer knows its stream
