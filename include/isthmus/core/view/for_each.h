@@ -123,6 +123,15 @@ void for_each_of(F& f, const IterationPlan& walk, std::index_sequence<v...> all,
     }
 }
 
+/// Whether the elements of a view lie one after the other in row-major order, by its type or as it is.
+template <class V>
+bool is_row_major(const V& view) noexcept {
+    if constexpr (V::requirement.order == Order::c)
+        return true;
+    else
+        return view.is_contiguous();
+}
+
 /// Throws Error(bad_layout) unless all of these are the same.
 void check_same_sizes(const std::span<const std::int64_t>* shapes, int count);
 
@@ -147,8 +156,13 @@ template <class F, class First, class... Rest>
     requires(detail::HostView<First> && ... && detail::HostView<Rest>)
 void for_each(F&& f, const First& view, const Rest&... views) {
     static_assert(sizeof...(Rest) < detail::IterationPlan::max_views, "isthmus: for_each() takes up to 8 views");
-    const std::span<const std::int64_t> shapes[] = {view.shape(), views.shape()...};
-    detail::check_same_sizes(shapes, 1 + static_cast<int>(sizeof...(Rest)));
+    if constexpr (sizeof...(Rest) != 0) {
+        const std::span<const std::int64_t> shapes[] = {view.shape(), views.shape()...};
+        detail::check_same_sizes(shapes, 1 + static_cast<int>(sizeof...(Rest)));
+    }
+    // A plan takes longer than a few elements do.
+    if (detail::is_row_major(view) && (detail::is_row_major(views) && ...))
+        return detail::for_each_neighbour(f, view.size(), view.data(), views.data()...);
     if (view.empty()) return;
     const std::int64_t* const strides[] = {view.strides().data(), views.strides().data()...};
     const detail::IterationPlan walk(view.ndim(), view.shape().data(), 1 + static_cast<int>(sizeof...(Rest)), strides);

@@ -159,7 +159,7 @@ public:
 #endif
         std::int64_t offset = 0;
         [[maybe_unused]] int d = 0;  // unused in a view of no dimensions
-        ((offset += this->at(d++, static_cast<std::int64_t>(index))), ...);
+        ((offset = step(offset, d++, static_cast<std::int64_t>(index))), ...);
         return this->data()[offset];
     }
     /// Element `i` of a view of one dimension. Checked in debug builds, or as
@@ -167,7 +167,15 @@ public:
     ISTHMUS_OF_THIS_FILE T& operator[](std::int64_t i) const noexcept
         requires(on_host && N == 1)
     {
-        return this->data()[this->at(0, i)];
+        return this->data()[step(0, 0, i)];
+    }
+    /// The size of one dimension. One that the type names (sizes<"h w 3">) is a constant to the compiler, also of a view
+    /// of nothing.
+    ISTHMUS_OF_THIS_FILE std::int64_t extent(int dimension) const noexcept {
+        if constexpr (N > 0 && requirement.size_count == N)
+            if (dimension >= 0 && dimension < N && requirement.sizes[dimension].size != dyn)
+                return requirement.sizes[dimension].size;
+        return Base::extent(dimension);
     }
 
     /// The elements in memory order. Throws Error(bad_layout) when they are not contiguous, unless the type already
@@ -240,6 +248,18 @@ private:
     explicit View(const DLTensor& t) noexcept : Base(t) {}
     View(T* data, const detail::Layout<N>& layout, const detail::Where<on_host>& where) noexcept
         : Base(data, layout, where) {}
+
+    /// The offset with the index of one dimension more. What the type says of the strides is said to the compiler: it
+    /// vectorises a loop whose step it knows.
+    ISTHMUS_OF_THIS_FILE std::int64_t step(std::int64_t offset, int dimension, std::int64_t index) const noexcept {
+        this->check_index(dimension, index);
+        if constexpr (N > 0 && requirement.order == detail::Order::c)
+            return offset * extent(dimension) + index;
+        else if constexpr (N > 0 && has_contiguous_rows)
+            return offset + (dimension == N - 1 ? index : index * this->stride(dimension));
+        else
+            return offset + index * this->stride(dimension);
+    }
 };
 
 namespace detail {
