@@ -102,7 +102,7 @@ ISTHMUS_COLD inline bool explain_torch_layout(ImportRequest& request, const char
     PyObject* object = request.object;
     const Piece name = type_name(object);
     if (is_torch_transformed(object)) return refuse(torch_refusal::transformed);
-    Ref layout(PyObject_GetAttrString(object, "layout"));
+    Ref layout(is_interrupted() ? nullptr : PyObject_GetAttrString(object, "layout"));
     Ref text(layout ? PyObject_Str(layout.get()) : nullptr);
     const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
     const std::string_view found = utf8 != nullptr ? utf8 : "";
