@@ -64,6 +64,35 @@ PyObject* own(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     });
 }
 
+/// by_index(image, rounds), by_element(image, rounds): a loop over the indices of an image of three channels, and
+/// for_each over it.
+using Image = View<float, 3, isthmus::sizes<"h w 3">, isthmus::c_contiguous>;
+[[gnu::noinline]] void invert_by_index(const Image& x) {
+    for (std::int64_t i = 0; i < x.extent(0); ++i)
+        for (std::int64_t j = 0; j < x.extent(1); ++j)
+            for (std::int64_t c = 0; c < x.extent(2); ++c) x(i, j, c) = 255 - x(i, j, c);
+}
+template <class V>
+[[gnu::noinline]] void invert_by_element(const V& x) {
+    isthmus::for_each([](float& v) { v = 255 - v; }, x);
+}
+template <class V, class Invert>
+PyObject* inverted(PyObject* const* args, Py_ssize_t nargs, Invert invert) {
+    isthmus::Arguments<V, std::int64_t> in("inverted", {"image", "rounds"});
+    if (!in.parse(args, nargs)) return nullptr;
+    return timed(static_cast<double>(in.template get<1>()), [&] {
+        for (std::int64_t i = 0; i < in.template get<1>(); ++i) invert(in.template get<0>());
+        return true;
+    });
+}
+PyObject* by_index(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    return inverted<Image>(args, nargs, invert_by_index);
+}
+PyObject* by_element(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    using Strided = View<float, 3>;
+    return inverted<Strided>(args, nargs, invert_by_element<Strided>);
+}
+
 /// drop_listed(count): drops so many tensors of the list of live tensors; list_live(count): lists them.
 PyObject* with_live(PyObject* const* args, Py_ssize_t nargs, bool drops) {
     isthmus::Arguments<std::int64_t> in("live", {"count"});
@@ -223,6 +252,8 @@ PyObject* converted(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     {#function, reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function)), METH_FASTCALL, nullptr}
 PyMethodDef methods[] = {
     FAST(own),
+    FAST(by_index),
+    FAST(by_element),
     FAST(drop_listed),
     FAST(list_live),
     FAST(eight),

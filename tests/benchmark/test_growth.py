@@ -84,6 +84,19 @@ def test_eight_views_cost_eight_times_a_view(instructions) -> None:
     assert calls[1] / 1000 <= 3100, f"{calls[1] / 1000} instructions for eight views"
 
 
+def test_a_loop_over_a_view_is_the_loop_over_its_memory(instructions) -> None:
+    """No stride is read for an element, and for_each begins without a plan if the elements are neighbours."""
+    code = """
+small, large = np.zeros((2, 2, 3), np.float32), np.zeros((100, 100, 3), np.float32)
+for run in (growth.by_index, growth.by_element):
+    for image in (small, large): run(image, 100)
+"""
+    by_index, by_element = ([int(n / 100) for n in pair] for pair in zip(*[iter(instructions(code))] * 2, strict=True))
+    assert (by_index[1] - by_index[0]) / 29_988 <= 8, "10.7 while three strides were"
+    assert (by_element[1] - by_element[0]) / 29_988 <= 6.1
+    assert by_element[0] <= 200, "690 while there was always a plan"
+
+
 def test_an_element_of_a_container_takes_the_room_of_its_view(benchmark) -> None:
     """1.3 kB, while each kept a borrow with room for 64 dimensions."""
     import numpy as np

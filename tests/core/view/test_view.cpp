@@ -2,7 +2,10 @@
 #define ISTHMUS_CHECK_BOUNDS 1  // in this file alone: see Checked below
 #include <isthmus/core/view/view.h>
 
+#include <array>
 #include <complex>
+#include <iterator>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -269,6 +272,39 @@ TEST(ViewDeathTest, NoDimensionIsReadOfAViewThatHasNone) {
     EXPECT_DEATH((void)v(0), "1 indices for a view of 0 dimensions");
     EXPECT_DEATH((void)v.select(0), "dimension 0 of a view of 0 dimensions");
     EXPECT_DEATH((void)v.extent(0), "dimension 0 of a view of 0 dimensions");
+}
+
+TEST(View, ASizeThatTheTypeNamesIsThatOfItsElements) {
+    using Image = isthmus::View<int, 3, isthmus::sizes<"h w 3">>;
+    const Tensor t = Tensor::empty({4, 5, 3}, isthmus::int32);
+    const Image image = t.view<Image>().value();
+    EXPECT_EQ((std::array{image.extent(0), image.extent(1), image.extent(2)}), (std::array<std::int64_t, 3>{4, 5, 3}));
+    EXPECT_EQ(image.select(0).extent(1), 3) << "a part has the sizes that it has";
+    EXPECT_EQ(Image().extent(0), 0);
+    EXPECT_EQ(Image().extent(2), 3) << "of the type";
+    EXPECT_TRUE(Image().empty());
+}
+
+TEST(View, AnElementIsWhereTheStridesSay) {
+    std::int32_t numbers[4 * 6];
+    std::iota(std::begin(numbers), std::end(numbers), 0);
+    const auto wrap = [&](isthmus::Shape shape, isthmus::Shape strides) {
+        return Tensor::wrap(numbers, shape, strides, isthmus::int32, isthmus::Device::cpu(), nullptr);
+    };
+    const Tensor rows = wrap({4, 3}, {6, 1}), packed = wrap({4, 3, 2}, {6, 2, 1}), columns = wrap({6, 4}, {1, 6}),
+                 all = wrap({24}, {1});
+    const auto inner = rows.view<isthmus::View<const int, 2, isthmus::inner_contiguous>>().value();
+    const auto c = packed.view<isthmus::View<const int, 3, isthmus::c_contiguous>>().value();
+    const auto f = columns.view<isthmus::View<const int, 2, isthmus::f_contiguous>>().value();
+    const auto line = all.view<isthmus::View<const int, 1, isthmus::c_contiguous>>().value();
+    for (int i = 0; i < 4; ++i)
+        for (int j = 0; j < 3; ++j) {
+            EXPECT_EQ(inner(i, j), 6 * i + j);
+            EXPECT_EQ(c(i, j, 1), 6 * i + 2 * j + 1);
+            EXPECT_EQ(f(j, i), 6 * i + j);
+            EXPECT_EQ(line[6 * i + j], line(6 * i + j));
+            EXPECT_EQ(line[6 * i + j], 6 * i + j);
+        }
 }
 
 }  // namespace

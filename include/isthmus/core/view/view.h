@@ -169,8 +169,8 @@ public:
     {
         return this->data()[step(0, 0, i)];
     }
-    /// The size of one dimension. One that the type names (sizes<"h w 3">) is a constant to the compiler, also of a view
-    /// of nothing.
+    /// The size of one dimension. One that the type names (sizes<"h w 3">) is a constant to the compiler, also of a
+    /// view of nothing.
     ISTHMUS_OF_THIS_FILE std::int64_t extent(int dimension) const noexcept {
         if constexpr (N > 0 && requirement.size_count == N)
             if (dimension >= 0 && dimension < N && requirement.sizes[dimension].size != dyn)
