@@ -121,7 +121,9 @@ inline bool has_bases_of_base(PyTypeObject* type) {
 /// Whether the facts about a class are those of its base: it is of no known package, has no buffers and no special
 /// names that its base has not.
 ISTHMUS_COLD inline bool is_as_its_base(PyTypeObject* type) {
-    const auto lender = [](PyTypeObject* t) { return t->tp_as_buffer != nullptr ? t->tp_as_buffer->bf_getbuffer : 0; };
+    const auto lender = [](PyTypeObject* t) {
+        return t->tp_as_buffer != nullptr ? t->tp_as_buffer->bf_getbuffer : nullptr;
+    };
     return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_base != nullptr && !may_define_special(type) &&
            has_bases_of_base(type) && lender(type) == lender(type->tp_base) && package_bit(ClassName(type).module) == 0;
 }
