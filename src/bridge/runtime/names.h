@@ -95,7 +95,7 @@ ISTHMUS_COLD inline bool may_define_special(PyTypeObject* type) {
 #if !defined(Py_GIL_DISABLED)
     // One walk over few names is shorter than as many lookups. Those of Python's source are interned: one address each.
     constexpr Py_ssize_t few = 16;
-    if (PyDict_GET_SIZE(own) <= few) {
+    if (PyDict_Size(own) <= few) {
         Py_ssize_t at = 0;
         for (PyObject* key = nullptr; PyDict_Next(own, &at, &key, nullptr);) {
             if (!PyUnicode_CheckExact(key) || !PyUnicode_CHECK_INTERNED(key)) return true;
