@@ -46,6 +46,10 @@ class Terms(NamedTuple):
     def read_only(self) -> bool:
         return self.is_plain and self.is_shared and self.policy != "copy"
 
+    def uses_in_place(self, nbytes: int) -> bool:
+        """Whether so many bytes, which others read too, are used where they are, and only read."""
+        return self.read_only and nbytes > INLINE
+
     @property
     def as_tensor(self) -> bool:
         return self.is_plain and self.policy == "tensor"
@@ -64,7 +68,7 @@ def _bytes_under(arrived: Arrived, terms: Terms, immutable: bool = False) -> Ten
     """The memory that a framework gets: read-only if it has only `immutable` arrays, or if others read the same."""
     if terms.policy == "copy":
         return arrived.copied()
-    if immutable or terms.as_tensor or (terms.read_only and arrived.nbytes > INLINE):
+    if immutable or terms.as_tensor or terms.uses_in_place(arrived.nbytes):
         return arrived.read_only()
     return arrived.private()
 
@@ -128,11 +132,11 @@ def _rebuild_over(
     import numpy
 
     terms, view = _terms(head), memoryview(buffer)
-    is_shared = terms.read_only and view.nbytes > INLINE
+    in_place = terms.uses_in_place(view.nbytes)
     array = numpy.ndarray(shape, dtype, buffer, 0, None, order)
-    if terms.policy == "copy_on_write" and (is_shared or not view.readonly):
+    if terms.policy == "copy_on_write" and (in_place or not view.readonly):
         count("shared")
-        if is_shared:
+        if in_place:
             array.flags.writeable = False
         return array
     layout = Layout(0, shape, array.strides, array.itemsize)

@@ -24,11 +24,11 @@ def as_buffer(piece: Piece, protocol: int) -> tuple[Any, ...]:
 def fits(nbytes: int) -> bool:
     """Whether a tensor goes within the message although it could be handed over: that takes less time for what the pipe
     takes without a reader."""
-    now = message()
     if nbytes <= transit.INLINE:
         return True
     if nbytes > LARGEST_ROOM:
         return False
+    now = message()
     if now is None:
         return True
     after = now.inline + nbytes
@@ -40,7 +40,7 @@ def fits(nbytes: int) -> bool:
 
 def as_bytes_or_ticket(piece: Piece, protocol: int) -> tuple[Any, ...]:
     """As `as_ticket`, for tensors that need no aligned memory: within the message if they fit."""
-    if message() is not None and fits(piece.nbytes):
+    if fits(piece.nbytes):
         return Inline, (piece.copy(), *piece.place())
     return as_ticket(piece, protocol)
 

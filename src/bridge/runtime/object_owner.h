@@ -138,11 +138,8 @@ inline void* new_reference_to_first(void* tuple) noexcept { return new_reference
 
 inline void release_buffer_here(void* view) { end_buffer(*static_cast<Py_buffer*>(view)); }
 inline void release_buffer(void* view) {
-    if (ISTHMUS_LIKELY(runs_our_interpreter())) {
-        const NoCancellation whole;
-        return surviving_exit([=] { release_buffer_here(view); });
-    }
-    const InterpreterAccess way = interpreter_access();
+    const InterpreterAccess way =
+        ISTHMUS_LIKELY(runs_our_interpreter()) ? InterpreterAccess::here : interpreter_access();
     if (ISTHMUS_LIKELY(way != InterpreterAccess::another)) return release_by(way, release_buffer_here, view);
     // The view is released with its block, or with the call that borrowed it.
     auto* copy = new (std::nothrow) Py_buffer;

@@ -123,15 +123,6 @@ void for_each_of(F& f, const IterationPlan& walk, std::index_sequence<v...> all,
     }
 }
 
-/// Whether the elements of a view lie one after the other in row-major order, by its type or as it is.
-template <class V>
-bool is_row_major(const V& view) noexcept {
-    if constexpr (V::requirement.order == Order::c)
-        return true;
-    else
-        return view.is_contiguous();
-}
-
 /// Throws Error(bad_layout) unless all of these are the same.
 void check_same_sizes(const std::span<const std::int64_t>* shapes, int count);
 
@@ -161,7 +152,7 @@ void for_each(F&& f, const First& view, const Rest&... views) {
         detail::check_same_sizes(shapes, 1 + static_cast<int>(sizeof...(Rest)));
     }
     // A plan takes longer than a few elements do.
-    if (detail::is_row_major(view) && (detail::is_row_major(views) && ...))
+    if (view.is_contiguous() && (views.is_contiguous() && ...))
         return detail::for_each_neighbour(f, view.size(), view.data(), views.data()...);
     if (view.empty()) return;
     const std::int64_t* const strides[] = {view.strides().data(), views.strides().data()...};

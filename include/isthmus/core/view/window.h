@@ -148,10 +148,6 @@ public:
     }
 
 protected:
-    ISTHMUS_OF_THIS_FILE std::int64_t at(int dimension, std::int64_t index) const noexcept {
-        check_index(dimension, index);
-        return index * stride(dimension);
-    }
     ISTHMUS_OF_THIS_FILE void check_index([[maybe_unused]] int dimension,
                                           [[maybe_unused]] std::int64_t index) const noexcept {
 #if ISTHMUS_CHECK_BOUNDS
@@ -230,6 +226,13 @@ class Window : public Layout<N>, public Where<is_of_host<device_type>> {
                            std::conditional_t<order == Order::inner, Other<T, M, inner_contiguous>, Other<T, M>>>;
 
 public:
+    /// Row-major without gaps, by the type or as it is.
+    bool is_contiguous() const noexcept {
+        if constexpr (order == Order::c)
+            return true;
+        else
+            return Layout<N>::is_contiguous();
+    }
     /// Address of the first element; on OpenCL, Vulkan, Metal and WebGPU the driver's handle.
     T* data() const noexcept { return data_; }
     /// Bytes of one element.
@@ -340,8 +343,7 @@ public:
     auto contiguous() const
         requires has_addresses
     {
-        if constexpr (order != Order::c)
-            if (!this->is_contiguous()) throw rearrange_error("contiguous", strides_text());
+        if (!is_contiguous()) throw rearrange_error("contiguous", strides_text());
         Layout<N> layout(*this);
         layout.template order_strides<Order::c>();
         return other<Other<T, N, c_contiguous>>(0, layout);
