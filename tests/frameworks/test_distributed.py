@@ -20,7 +20,7 @@ import isthmus
 isthmus.distributed.enable("multiprocessing")
 {imports}
 ours, theirs = multiprocessing.Pipe()
-for rows in (1, 500):
+for rows in (1, 1000):
     for dtype in ("float32", "bfloat16", "int64", "bool"):
         x = {make}
         ours.send([x, x])
