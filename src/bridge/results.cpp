@@ -30,7 +30,9 @@ bool make_torch_handle(MadeResult& made, TorchShims::Handle& handle, DType dtype
     const std::int32_t type = device.is_host() ? torch.device_cpu : torch.device_cuda;
     if (empty(made.t.ndim, made.t.shape, made.t.strides, number, type, device.is_host() ? 0 : device.id, &handle) != 0)
         return false;
-    return torch.get_mutable_data_ptr(handle, &made.t.data) == 0;
+    if (torch.get_mutable_data_ptr(handle, &made.t.data) == 0) return true;
+    torch.delete_handle(handle);
+    return false;
 }
 
 namespace {

@@ -43,9 +43,18 @@ def is_cpythons_loop(trace: str) -> bool:
     return False
 
 
+def is_torchs(trace: str) -> bool:
+    """Whether libtorch asked for the memory that there was not."""
+    lines = trace.rpartition("failed in:\n")[2].splitlines()
+    files = [line.strip().partition("!")[0] for line in lines]
+    asked = next((file for file in files if not file.startswith(("failing_malloc", "libstdc++", "libc.so"))), "")
+    return asked.startswith(("libtorch", "libc10"))
+
+
 def known(world: str, name: str, said: str, trace: str) -> str:
     """Why an outcome is not ours to mend; "" if it is."""
-    asked = [line for line in trace.splitlines() if not line.startswith("failing_malloc.so!malloc")]
+    allocators = ("failing_malloc.so!malloc", "libasan")
+    asked = [line for line in trace.splitlines() if not line.strip().startswith(allocators)]
     if "SystemError" in said and asked[:1] and "!_PyObject_GC_NewVar" in asked[0]:
         return "CPython loses the exception if there is no memory for a frame of its traceback"
     if "SIGSEGV" in said and name.startswith("from_blob"):
@@ -57,6 +66,10 @@ def known(world: str, name: str, said: str, trace: str) -> str:
         return "nanobind prints the arguments that it refuses without asking whether there is memory"
     if world == "pybind11" and "dies of SIGABRT" in said and is_pybind11s(trace):
         return "pybind11 makes the text of a result that it could not convert where no exception may pass"
+    if world == "torch" and "dies of SIGABRT" in said and is_torchs(trace):
+        return "libtorch throws std::bad_alloc where no exception may pass (TensorMaker)"
+    if world == "torch" and "OutOfMemoryError: Failed to allocate a Tensor object" in said:
+        return "torch's own name for a lack of memory"
     if "takes too long" in said and is_cpythons_loop(trace):
         return "CPython repeats without an end if there is no memory for the place where a handler goes on"
     if name == "live_traced" and said == "0":

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "../framework/torch/rules.h"
 #include "../framework/torch/shims.h"
 #include "../results.h"
 #include "../runtime/names.h"
@@ -66,7 +67,9 @@ Result<bool> implement_in_torch(const OperatorDefinition& op, const char* key) {
         shims.impl(library, op.function.c_str(), op.functions.torch) == 0 &&
         (op.has_lists || shims.impl(library, (op.function + "_batched").c_str(), op.functions.torch) == 0);
     if (good) return true;  // the library is never freed, as the operator is not
-    return make_error(ErrorCode::consumer_failed, {"operator '", op.name, "': torch refused it: ", torch_shims.what()});
+    const char* said = torch_shims.what();
+    return make_error(torch_failure(ErrorCode::consumer_failed, said),
+                      {"operator '", op.name, "': torch refused it: ", said});
 }
 
 ISTHMUS_COLD void offer_to_torch(OperatorDefinition& op, PyObject* self) {
@@ -337,7 +340,8 @@ private:
             source = reinterpret_cast<void*>(
                 item_of(source, static_cast<std::size_t>(&whole - stack.call_.list(parameter).tensors.data())));
         if (torch_library_shims.copy(copy, source, 0) != 0)
-            return make_error(ErrorCode::producer_failed, {"torch made no row-major copy: ", torch_shims.what()});
+            return make_error(torch_failure(ErrorCode::producer_failed, torch_shims.what()),
+                              {"torch made no row-major copy: ", torch_shims.what()});
         torch_shims.get_sizes(copy, &made.t.shape);
         torch_shims.get_strides(copy, &made.t.strides);
         return made.t;

@@ -41,7 +41,7 @@ ISTHMUS_STATE ISTHMUS_THREAD_STATE unsigned torch_drops = 0;
 
 ISTHMUS_COLD inline Error explain_torch_wrap(const char* what) {
     if (PyErr_Occurred() != nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, "torch");
-    return make_error(ErrorCode::consumer_failed, {"torch made no object of the tensor: ", what});
+    return make_error(torch_failure(ErrorCode::consumer_failed, what), {"torch made no object of the tensor: ", what});
 }
 
 /// The torch.Tensor of a handle that nobody else holds; the handle may be empty afterwards.

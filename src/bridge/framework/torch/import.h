@@ -73,7 +73,7 @@ ISTHMUS_NOINLINE inline bool bump_torch_version(ImportRequest& request, void* ha
         return true;
     } catch (const std::exception& refused) {
         const std::string_view text = refused.what();
-        return request.fail(ErrorCode::requires_grad,
+        return request.fail(torch_failure(ErrorCode::requires_grad, text),
                             {"torch refuses a write to this tensor: ", text.substr(0, text.find('\n'))});
     }
 }
@@ -89,8 +89,9 @@ ISTHMUS_COLD inline bool take_torch_unsound(ImportRequest& request, Flags flags)
 }
 
 ISTHMUS_COLD inline bool explain_torch_handle(ImportRequest& request) {
-    return request.fail(ErrorCode::not_a_tensor, {"torch does not take this ", type_name(request.object),
-                                                  " for a tensor: ", torch_shims.what()});
+    const char* said = torch_shims.what();
+    return request.fail(torch_failure(ErrorCode::not_a_tensor, said),
+                        {"torch does not take this ", type_name(request.object), " for a tensor: ", said});
 }
 
 inline void release_torch_handle(void* handle) {

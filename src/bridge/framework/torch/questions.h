@@ -98,6 +98,8 @@ ISTHMUS_COLD inline bool ask_torch_again(ImportRequest& request, std::string_vie
 /// libtorch said.
 ISTHMUS_COLD inline bool explain_torch_layout(ImportRequest& request, const char* reason) {
     const std::string what = reason != nullptr ? reason : "";  // copied: torch's next answer would overwrite it
+    if (const ErrorCode code = torch_failure(ErrorCode::not_values, what); code == ErrorCode::out_of_memory)
+        return request.fail(code, {"torch: ", what});
     const auto refuse = [&request](Message text) { return request.fail(ErrorCode::not_values, text); };
     PyObject* object = request.object;
     const Piece name = type_name(object);

@@ -5,6 +5,7 @@
 #include <isthmus/python/api.h>
 
 #include <string>
+#include <string_view>
 
 #include <isthmus/core/block.h>
 #include <isthmus/core/error.h>
@@ -13,6 +14,13 @@
 ISTHMUS_BEGIN
 
 namespace detail {
+
+/// The code of a failure that libtorch explains: its C functions keep the text of an exception, not its type.
+ISTHMUS_COLD inline ErrorCode torch_failure(ErrorCode otherwise, std::string_view said) noexcept {
+    for (const std::string_view no_memory : {"bad_alloc", "allocate memory", "not enough memory"})
+        if (said.find(no_memory) != std::string_view::npos) return ErrorCode::out_of_memory;
+    return otherwise;
+}
 
 namespace torch_refusal {
 inline constexpr const char* conjugate =
@@ -81,7 +89,7 @@ ISTHMUS_COLD inline Error explain_torch_export(const DLTensor& t, bool dtype_is_
         return make_error(ErrorCode::bad_dtype,
                           {"dtype ", dtype, " has no counterpart in torch; nearest is ", nearest});
     }
-    return make_error(ErrorCode::consumer_failed, {"torch did not take the tensor: ", why});
+    return make_error(torch_failure(ErrorCode::consumer_failed, why), {"torch did not take the tensor: ", why});
 }
 
 /// A bit because of which the bytes are not the values.

@@ -36,6 +36,7 @@ ISTHMUS_NOINLINE inline bool is_torch_hidden() {
 /// in.
 inline PyObject* import_torch(const char* module) {
     if (ISTHMUS_LIKELY(!is_torch_hidden())) return PyImport_ImportModule(module);
+    if (PyErr_Occurred() != nullptr) return nullptr;  // there was no memory to look for it
     PyErr_SetString(PyExc_ImportError,
                     "torch was imported, but torch._C was taken out of sys.modules since; put it back");
     return nullptr;
