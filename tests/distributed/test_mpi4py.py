@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 isthmus = pytest.importorskip("isthmus", reason="isthmus is not installed")
@@ -55,3 +56,31 @@ def test_disable_restores_the_picklers_of_the_user():
         assert b"isthmus" not in pkl5.pickle.dumps(x)
     finally:
         MPI.pickle.__init__()
+
+
+def test_a_numpy_array_alone_is_pickled_by_numpy():
+    """In the time that it takes by default, under the policies of both ends."""
+    x = np.arange(1000.0)
+    x_read_only = x.copy()
+    x_read_only.flags.writeable = False
+    isthmus.distributed.enable("mpi4py")
+    try:
+        assert MPI.pickle.dumps(x) == pickle.dumps(x, MPI.pickle.PROTOCOL)
+        for one in (x, x.reshape(2, 500).T, np.arange(200_000.0), x[::2], x_read_only, x.astype("M8[s]")):
+            before = isthmus.distributed.stats()
+            y = MPI.pickle.loads(MPI.pickle.dumps(one))
+            assert type(y) is np.ndarray and y.dtype == one.dtype and np.array_equal(one, y) and y.flags.writeable
+            after = isthmus.distributed.stats()
+            assert sum(after[name] - before[name] for name in ("inline", "shared", "copy_on_write", "copied")) == 1
+        holder = np.empty(1, object)
+        holder[0] = torch.ones(3)
+        assert b"isthmus" in MPI.pickle.dumps(holder)
+        sent = MPI.pickle.dumps(x)
+        isthmus.distributed.enable("mpi4py", "tensor")
+        assert b"isthmus" in MPI.pickle.dumps(x)
+        y = MPI.pickle.loads(sent)
+        assert type(y) is isthmus.Tensor and np.array_equal(np.asarray(y), x)
+        isthmus.distributed.enable("mpi4py", "copy")
+        assert MPI.pickle.loads(sent).flags.writeable
+    finally:
+        isthmus.distributed.disable("mpi4py")

@@ -13,7 +13,7 @@ from .._isthmus import Error, Tensor
 from ..blob import from_blob
 from . import torch_tensors
 from .counts import count
-from .messages import message
+from .messages import Message, message
 from .packs import fits
 from .pieces import Arrived, Pack, Piece, lone_piece, typed
 from .policies import Policy, policy_of
@@ -96,10 +96,10 @@ def _rebuild_numpy(arrived: Arrived, original: Layout, dtype: Any, terms: Terms)
     array = numpy.ndarray(layout.shape, dtype, flat if layout.nbytes else None, layout.position, layout.strides)
     if flat.read_only:
         array.flags.writeable = False
-    return _tensor_over(array) if terms.as_tensor else array
+    return tensor_over(array) if terms.as_tensor else array
 
 
-def _tensor_over(array: Any) -> object:
+def tensor_over(array: Any) -> object:
     array.flags.writeable = False
     try:
         return _isthmus.from_dlpack(array)
@@ -122,7 +122,7 @@ def _rebuild_dense(
     count("inline")
     if head[0] == WIRE and policy_of(head[1], head[2]) != "tensor":
         return array
-    return _tensor_over(array) if _terms(head).as_tensor else array
+    return tensor_over(array) if _terms(head).as_tensor else array
 
 
 def _rebuild_over(
@@ -159,12 +159,25 @@ def _received(data: Any) -> Any:
     return data
 
 
+def order_of(x: Any) -> str:
+    """The order, "C" or "F", in which the elements of an array lie without gaps; "" if in none, if there are none, or if
+    they are Python objects."""
+    flags = x.flags
+    if x.nbytes == 0 or x.dtype.hasobject:
+        return ""
+    if flags.c_contiguous:
+        return "C"
+    # The strides of a dimension of one element can be any.
+    return "F" if flags.f_contiguous and 1 not in x.shape else ""
+
+
 #: Fewer bytes are copied in less time than they are described as a buffer.
 _FEW = 4 << 10
 
 
 def _described_dense(engine: str, x: Any, is_c: bool, in_band: bool) -> tuple[Any, ...]:
-    dtype, head, now = x.dtype, head_of(engine, x), message()
+    dtype, now = x.dtype, message()
+    head = head_of(engine, x, now)
     make: Callable[..., object] = _rebuild_dense
     elements: object
     if in_band or x.nbytes <= _FEW or not _is_buffer(dtype):
@@ -327,8 +340,7 @@ def _head(engine: str, policy: Policy, is_plain: bool) -> Head:
     return WIRE, engine, policy, is_plain
 
 
-def head_of(engine: str, x: object) -> Head:
-    now = message()
+def head_of(engine: str, x: object, now: Message | None) -> Head:
     if now is None:
         return _head(engine, policy_of(engine), True)
     if now.heads is None:
@@ -360,7 +372,7 @@ def describe(engine: str, framework: Framework, x: object, pack: Pack) -> tuple[
     if described is None:
         return None
     piece, layout, told = described
-    return head_of(engine, x), framework.name, piece, tuple(layout), told
+    return head_of(engine, x, message()), framework.name, piece, tuple(layout), told
 
 
 def rebuild(head: Head, framework: str, arrived: Arrived, layout: tuple[Any, ...], told: Any) -> object:
@@ -408,13 +420,9 @@ def reducer(
         return _view_at, (family, member.position)
 
     def reduce_numpy(x: Any) -> Any:
-        nbytes, flags = x.nbytes, x.flags
-        is_c = flags.c_contiguous
-        # In Fortran's order the strides of a dimension of one element can be any.
-        if nbytes == 0 or not (is_c or (flags.f_contiguous and 1 not in x.shape)) or x.dtype.hasobject:
-            return reduce(x)
-        if nbytes <= INLINE or (fits(nbytes) if through_pipes else _is_buffer(x.dtype)):
-            return _described_dense(engine, x, is_c, through_pipes)
+        nbytes, order = x.nbytes, order_of(x)
+        if order and (nbytes <= INLINE or (fits(nbytes) if through_pipes else _is_buffer(x.dtype))):
+            return _described_dense(engine, x, order == "C", through_pipes)
         return reduce(x)
 
     return {"numpy": reduce_numpy, "torch": reduce_torch}.get(framework.name, reduce)

@@ -6,15 +6,19 @@ from __future__ import annotations
 import copyreg
 import gc
 import pickle
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from mpi4py import MPI
 
+from ..._isthmus import Tensor
 from .. import messages
-from ..frameworks import Framework, reducer
+from ..counts import count
+from ..frameworks import Framework, order_of, reducer, tensor_over
 from ..imports import when_imported
 from ..packs import as_buffer
+from ..policies import policy_of
 
 ENGINE = "mpi4py"
 
@@ -35,8 +39,22 @@ class _Chunks(list[bytes]):
     write = list.append
 
 
+#: Bytes of a dense NumPy array, sent by itself, up to which NumPy's own pickle takes the least time.
+_NUMPYS = 1 << 20
+
+
+def _is_numpys(x: Any) -> bool:
+    """Whether `x` is an array that NumPy pickles in the least time, and reads as one that can be written."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or type(x) is not numpy.ndarray:
+        return False
+    return x.nbytes <= _NUMPYS and x.flags.writeable and order_of(x) != ""
+
+
 def _dumps(before: Callable[..., bytes]) -> Callable[..., bytes]:
     def dumps(x: Any, protocol: int | None = None, **rest: Any) -> bytes:
+        if before is pickle.dumps and _is_numpys(x) and policy_of(ENGINE) == "copy_on_write":
+            return pickle.dumps(x, protocol, **rest)
         chunks = _Chunks()
         try:
             pickler = pickle.Pickler(chunks, protocol, **rest)
@@ -53,13 +71,24 @@ def _dumps(before: Callable[..., bytes]) -> Callable[..., bytes]:
     return dumps
 
 
+def _loads(before: Callable[..., Any]) -> Callable[..., Any]:
+    def loads(data: Any, **rest: Any) -> Any:
+        x = before(data, **rest)
+        if not _is_numpys(x) or type(x.base) is Tensor:
+            return x
+        count("inline")
+        return tensor_over(x) if policy_of(ENGINE) == "tensor" else x
+
+    return loads
+
+
 def _set(pickler: Any) -> Callable[[], None]:
     """Replace the function that pickles, as MPI.Pickle's constructor does; the one there is found among what it refers
     to."""
     functions = [one for one in gc.get_referents(pickler) if callable(one)]
     dumps, loads = functions if len(functions) == 2 else (pickle.dumps, pickle.loads)
     protocol, threshold = pickler.PROTOCOL, pickler.THRESHOLD
-    pickler.__init__(_dumps(dumps), loads, protocol, threshold)
+    pickler.__init__(_dumps(dumps), _loads(loads), protocol, threshold)
     return lambda: pickler.__init__(dumps, loads, protocol, threshold)
 
 
