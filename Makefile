@@ -7,6 +7,7 @@ BUILD ?= build/dev
 NAME ?= $@
 CMAKE_ARGS ?=
 PYTEST_ARGS ?=
+WHICH ?= -m "not slow"
 
 # NEWEST=1 takes what came out since requirements/tested.txt was written.
 BOOTSTRAP = $(PYTHON) tools/bootstrap.py --venv $(VENV) $(if $(NEWEST),--newest)
@@ -18,7 +19,7 @@ with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";
 configure = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) > build/configure.log
 build = $(configure) && cmake --build $(2) -j $(JOBS)
 
-.PHONY: help demo demo-lite test test-lite test-pythons test-platforms test-packaging test-frameworks test-distributed test-floors test-nvcc test-old-torch bench-distributed bench-threads cost-study sanitize sanitize-threads soak sweep-allocations mutate reliability lint format bench wheel wheels docs clean
+.PHONY: help demo demo-lite test test-slow test-lite test-pythons test-platforms test-packaging test-frameworks test-distributed test-floors test-nvcc test-old-torch bench-distributed bench-threads cost-study sanitize sanitize-threads soak sweep-allocations mutate reliability lint format bench wheel wheels docs clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -37,11 +38,14 @@ run_demo = $(with_path) cmake -S examples/photo -B build/demo-$(VENV) -G Ninja -
 	&& cmake --build build/demo-$(VENV) -j $(JOBS) \
 	&& PYTHONPATH=build/demo-$(VENV) $(py) examples/photo/run.py --output build/demo/photo.png $(DEMO_ARGS)
 
-test: ## All tests: C++, Python, frameworks
+test: ## The tests: C++, Python, frameworks; without those that build whole projects or run for minutes
 	@$(BOOTSTRAP) build test --package
 	@$(PYTHON) tools/test_floors.py --venv $(VENV) --install
 	@$(call build,dev,$(BUILD),-DISTHMUS_TORCH=ON -DISTHMUS_OTHER_PYBIND11=$$(echo $(CURDIR)/$(VENV)/pybind11-*))
-	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --build $(BUILD) --python $(py) $(PYTEST_ARGS)
+	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --build $(BUILD) --python $(py) $(WHICH) $(PYTEST_ARGS)
+
+test-slow: ## The tests that `make test` leaves out
+	@$(MAKE) --no-print-directory test NAME=test-slow WHICH="--no-ctest -m slow"
 
 test-lite: VENV := $(LITE)
 test-lite: BUILD := build/lite

@@ -243,6 +243,7 @@ def said_of(name: str, said: str) -> list[str]:
     return [message for message in re.split(start, said) if re.search(rf"(?m)^{re.escape(name)}:\d+:", message)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_does_not_compile_and_the_right_way_does(name: str) -> None:
     program = PROGRAMS[name]

@@ -51,6 +51,7 @@ def seen(objects):
 """
 
 
+@pytest.mark.slow
 def test_a_thousand_classes_in_turn_cost_what_one_does(instructions) -> None:
     """20 times what one took, while the cache had one place for two classes whose addresses met."""
     calls = instructions(CLASSES + "for count in (1, 10, 100, 1000): seen(classes(count))")

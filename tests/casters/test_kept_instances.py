@@ -93,6 +93,7 @@ def ext(request) -> Path:
     return Path(found.origin)
 
 
+@pytest.mark.slow
 def test_the_instance_lives_as_long_as_what_shows_its_memory(ext: Path) -> None:
     code = CODE.format(ext=ext.name.split(".")[0], ways=WAYS, exits=EXITS, max_version=MAX_VERSION)
     done = processes.run_python(code, ext.parent)

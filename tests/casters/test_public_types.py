@@ -155,6 +155,7 @@ def lines_of(stderr: str) -> set[int]:
     return {int(line) for line in re.findall(r"program\.cpp:(\d+):\d+: +required from here", stderr)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("binder", BINDERS)
 @pytest.mark.parametrize("how", ["argument", "result"])
 def test_or_the_compiler_says_why_not(binder: str, how: str, tmp_path: Path) -> None:

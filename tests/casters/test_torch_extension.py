@@ -49,6 +49,7 @@ def test_the_extension_header_has_those_casters(torch_headers: Path) -> None:
         assert f"#include <{name}>" in (torch_headers / header).read_text(), header
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["torch's first", "ours first"])
 def test_both_headers_compile(order: str, torch_headers: Path, tmp_path: Path) -> None:
     headers = TORCHS + OURS if order == "torch's first" else OURS + TORCHS

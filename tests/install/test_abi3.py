@@ -249,6 +249,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_it_does_the_same_from_another_compiler(name: str, tmp_path: Path) -> None:
     pytest.importorskip("numpy")

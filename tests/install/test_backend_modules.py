@@ -108,6 +108,7 @@ def python(folder: Path, source: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_it_calls_the_package(folder: Path) -> None:
     pytest.importorskip("numpy")
     python(folder, "import bound\n" + USE)
@@ -151,6 +152,7 @@ HEADERS = Path(isthmus.get_include()) / "isthmus"
 PUBLIC = [path.name for path in sorted(HEADERS.glob("*.h")) if path.name not in MORE]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("header", [*PUBLIC, "core/live.h", "python/arguments.h", "python/containers.h"])
 def test_a_header_comes_first(header: str) -> None:
     """It compiles alone over the table, with the limited API if its binder has one."""

@@ -81,6 +81,7 @@ target_link_libraries(part{number} PRIVATE {library})
 """
 
 
+@pytest.mark.slow
 def test_two_directories_share_one_library(tmp_path: Path) -> None:
     """It is compiled once, with the flags of the directory in which it was found first, and both modules work."""
     parts = [PART.format(number=number, library="isthmus::python") for number in range(2)]
@@ -127,6 +128,7 @@ def test_without_a_build_type_one_line_says_that_the_code_is_not_optimised(tmp_p
     assert "CMAKE_BUILD_TYPE is set" not in configure(source, build_type="Release")
 
 
+@pytest.mark.slow
 def test_the_old_name_says_what_to_write(tmp_path: Path) -> None:
     source = project(tmp_path, PART.format(number=0, library="isthmus::python_compiled"))
     configure(source)
@@ -144,6 +146,7 @@ def test_precompiled_headers(tmp_path: Path) -> None:
     assert "cmake_pch.hxx" not in commands(source)["bridge.cpp"][0]
 
 
+@pytest.mark.slow
 def test_header_only(tmp_path: Path) -> None:
     """Nothing of Isthmus is compiled apart, and the linker leaves out what the module does not call."""
     source = project(tmp_path, PART.format(number=0, library="isthmus::header_only"))

@@ -36,6 +36,7 @@ def folders(package: str) -> list[str]:
     return [f"-isystem{found / 'include'}"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("section", "number", "program"), PROGRAMS, ids=[f"{name} {i}" for name, i, _ in PROGRAMS])
 def test_it_compiles(section: str, number: int, program: str, tmp_path: Path) -> None:
     includes = [f"-isystem{folder}" for folder in [INCLUDE, *isthmus.get_includes(), sysconfig.get_path("include")]]

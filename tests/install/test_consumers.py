@@ -95,6 +95,7 @@ def test_compiler_alone_bridge(tmp_path: Path) -> None:
     run(sys.executable, "-c", USE_MODULE, cwd=tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("header", ["isthmus", "python"])
 def test_header_only(header: str, tmp_path: Path) -> None:
     """One file has the bodies, another one uses them; the core alone needs no Python."""
@@ -135,6 +136,7 @@ def test_find_package(tmp_path: Path) -> None:
     check_built(tmp_path, "core_program", "c_program")
 
 
+@pytest.mark.slow
 def test_add_subdirectory(tmp_path: Path) -> None:
     dlpack = f"-DISTHMUS_DLPACK_INCLUDE_DIR={isthmus.get_include()}"
     run(*cmake(tmp_path, f"-DISTHMUS_SOURCE={REPOSITORY}", dlpack))

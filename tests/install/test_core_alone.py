@@ -83,6 +83,7 @@ def test_the_core_is_a_library(header: str, tmp_path: Path) -> None:
     link_and_run(tmp_path, "use.cpp", "main.cpp", *objects)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("header", USES)
 def test_one_file_has_the_implementation(header: str, tmp_path: Path) -> None:
     (tmp_path / "use.cpp").write_text(USES[header])
@@ -90,6 +91,7 @@ def test_one_file_has_the_implementation(header: str, tmp_path: Path) -> None:
     link_and_run(tmp_path, "use.cpp", "main.cpp")
 
 
+@pytest.mark.slow
 def test_one_file_has_all_implementations(tmp_path: Path) -> None:
     includes = "".join(f"#include <isthmus/{header}>\n" for header in USES)
     (tmp_path / "main.cpp").write_text(f"#define ISTHMUS_IMPLEMENTATION\n{includes}{MAIN}")

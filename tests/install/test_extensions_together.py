@@ -105,6 +105,7 @@ def test_two_projects_of_one_version_share_their_objects(tmp_path: Path, visibil
     run(sys.executable, "-c", USE_PAIR.format(same=True), cwd=tmp_path)
 
 
+@pytest.mark.slow
 def test_two_projects_of_different_versions_meet_through_dlpack(tmp_path: Path) -> None:
     in_package(tmp_path, "one", extension(isthmus.get_include(), "-fvisibility=default"))
     in_package(tmp_path, "other", extension(headers_of_another_version(tmp_path), "-fvisibility=default"))

@@ -128,12 +128,14 @@ def nanobind_project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @needs_cmake
 def test_scikit_build_core(nanobind_project: Path) -> None:
     run(blocks("scikit-build-core and nanobind", "sh")[0], nanobind_project)
     use_wheel(nanobind_project)
 
 
+@pytest.mark.slow
 @needs_cmake
 @needs_git
 def test_fetch_content_in_scikit_build_core(nanobind_project: Path, repository: Path) -> None:
@@ -174,6 +176,7 @@ def test_pkg_config(tmp_path: Path) -> None:
     assert Path(library).resolve() == Path(isthmus.get_library()).resolve()
 
 
+@pytest.mark.slow
 def test_header_only(project: Path) -> None:
     source = blocks("Header-only", "cpp")[0]
     (project / "mine.cpp").write_text(
@@ -191,6 +194,7 @@ def test_setuptools(project: Path) -> None:
     use_wheel(project)
 
 
+@pytest.mark.slow
 @needs("meson")
 @pytest.mark.skipif(not shutil.which("ninja"), reason="ninja is not installed")
 def test_meson(project: Path) -> None:
@@ -221,6 +225,7 @@ def without_bridge(folder: Path) -> None:
     assert "isthmus" not in symbols.stdout
 
 
+@pytest.mark.slow
 @needs_cmake
 def test_scikit_build_core_of_one_file(project: Path) -> None:
     pytest.importorskip("scikit_build_core")
@@ -232,6 +237,7 @@ def test_scikit_build_core_of_one_file(project: Path) -> None:
     use(folder)
 
 
+@pytest.mark.slow
 @needs_cmake
 def test_nanobind_in_split_mode(tmp_path: Path) -> None:
     nanobind = pytest.importorskip("nanobind")
@@ -250,6 +256,7 @@ def test_nanobind_in_split_mode(tmp_path: Path) -> None:
     use(wheel_of(tmp_path))
 
 
+@pytest.mark.slow
 @needs_cmake
 def test_pybind11_over_the_backend(tmp_path: Path) -> None:
     pybind11 = pytest.importorskip("pybind11")
@@ -278,6 +285,7 @@ def test_setuptools_of_one_file(project: Path) -> None:
     use(wheel_of(project))
 
 
+@pytest.mark.slow
 @needs("meson")
 @pytest.mark.skipif(not shutil.which("ninja"), reason="ninja is not installed")
 def test_meson_of_one_file(project: Path) -> None:
@@ -310,6 +318,7 @@ def test_the_limited_api_is_asked_for_before_python_is_read(tmp_path: Path) -> N
     assert "isthmus::abi3: Python.h came before: include Isthmus first" in errors[0]
 
 
+@pytest.mark.slow
 @needs_cmake
 def test_a_project_carries_its_backend(project: Path) -> None:
     """Beside the package's, in one process: the module takes the tensor of the package, which keeps its class."""

@@ -316,6 +316,7 @@ def test_every_public_header_is_linked() -> None:
     assert {path.name for path in HEADERS.glob("*.h")} <= {*USES, *ELSEWHERE}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the flags are those of GNU's linker")
 @pytest.mark.parametrize("header", USES)
 def test_a_header_links(header: str, tmp_path: Path) -> None:
@@ -350,6 +351,7 @@ SOURCES_LAST = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("header", USES)
 def test_a_header_alone_brings_the_sources(header: str, tmp_path: Path) -> None:
     """In the file that defines ISTHMUS_IMPLEMENTATION: those of the core, and of the bridge if it knows Python."""

@@ -56,6 +56,7 @@ def test_every_public_header_is_in_a_program() -> None:
     assert public - set(re.findall(r"#include <([^>]+)>", programs)) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_after_the_macros_of_others(name: str, tmp_path: Path) -> None:
     program, _, flags = PROGRAMS[name]

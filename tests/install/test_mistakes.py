@@ -125,6 +125,7 @@ MISTAKES = {
 MOST = 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_told_in_few_errors(mistake: str, tmp_path: Path) -> None:
     program, said = MISTAKES[mistake]

@@ -29,6 +29,7 @@ print(geo.distance.ufunc.signature)
 """
 
 
+@pytest.mark.slow
 def test_the_first_program(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("jax")

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import test_platforms as platforms
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", platforms.CHEAP)
 def test_platform(name: str, tmp_path: Path) -> None:
     try:

@@ -39,7 +39,6 @@ def test_the_first_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert not results.failed, "".join(shown)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif("ISTHMUS_SANITIZER" in os.environ, reason="the compiler would run under the sanitizer")
 def test_the_nanobind_module_in_a_new_project(tmp_path: Path) -> None:
     for package in ("nanobind", "scikit_build_core", "numpy"):

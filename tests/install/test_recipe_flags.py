@@ -69,6 +69,7 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*command], capture_output=True, text=True, timeout=300, env=environment, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
 @pytest.mark.parametrize("name", CMAKE)
 def test_cmake(name: str, tmp_path: Path) -> None:
@@ -87,6 +88,7 @@ def test_cmake(name: str, tmp_path: Path) -> None:
     assert [command for command in told if not is_optimised(command)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("mesonbuild") is None, reason="meson is not installed")
 @pytest.mark.skipif(shutil.which("ninja", path=readmes.PATH) is None, reason="ninja is not installed")
 @pytest.mark.parametrize("name", MESON)

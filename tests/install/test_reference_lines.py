@@ -481,6 +481,7 @@ def load(binder: str) -> ModuleType:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("binder", "line"), LINES, ids=[f"{binder}: {line.there}" for binder, line in LINES])
 def test_a_line_is_bound_and_called(binder: str, line: Line) -> None:
     pytest.importorskip(binder)

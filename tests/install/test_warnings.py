@@ -151,6 +151,7 @@ def compile_(source: str, *flags: str, compiler: tuple[str, ...] = (CXX,)) -> su
         return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize(
     "flags", ["-std=c++20", "-std=c++2b -DNDEBUG -O2", "-std=c++20 -DISTHMUS_IMPLEMENTATION -fno-rtti"]
@@ -186,6 +187,7 @@ def test_the_oldest_nanobind() -> None:
     assert done.returncode == 0, done.stderr[-4000:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["", "-DISTHMUS_IMPLEMENTATION"], ids=["library", "header-only"])
 def test_torch(mode: str) -> None:
     found = package_folder("torch")

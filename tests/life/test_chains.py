@@ -26,6 +26,7 @@ def chains(compile_extension):
     return compile_extension("chains.cpp", name="chains")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [(), ("-O0",)], ids=["-O2", "-O0"])
 @pytest.mark.parametrize("where", ["here", "thread"])
 @pytest.mark.parametrize("kind", KINDS)

@@ -64,11 +64,13 @@ assert ref() is None
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", WHEN)
 def test_stand_ins(program: Path, when: str) -> None:
     assert run(program, 20, when, STAND_INS) == "20 lives\n"
 
 
+@pytest.mark.slow
 def test_a_hundred_lives(program: Path) -> None:
     assert run(program, 100, "last", STAND_INS, timeout=300) == "100 lives\n"
 

@@ -298,6 +298,7 @@ def versions(tmp_path_factory: pytest.TempPathFactory, compile_extension) -> lis
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["import older, newer", "import newer, older"])
 @pytest.mark.parametrize("scope", ["RTLD_LOCAL", "RTLD_GLOBAL"])
 def test_two_versions_keep_their_tables(child, versions, order: str, scope: str) -> None:
@@ -327,6 +328,7 @@ BUILDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ["RTLD_LOCAL", "RTLD_GLOBAL"])
 def test_builds_of_every_kind_live_together(
     child, compile_extension, in_packages, tmp_path, scope: str, monkeypatch

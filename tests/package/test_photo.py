@@ -18,7 +18,6 @@ DEMO = Path(__file__).resolve().parents[2] / "examples" / "photo"
 CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(CXX is None, reason="no C++ compiler"),
     pytest.mark.skipif("ISTHMUS_SANITIZER" in os.environ, reason="the compiler would run under the sanitizer"),
 ]

@@ -14,6 +14,7 @@ pytest.importorskip("isthmus")
 RUN = Path(__file__).resolve().parent / "run.py"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("ISTHMUS_SANITIZER" in os.environ, reason="the soak brings sanitizers of its own")
 @pytest.mark.parametrize("part", ["storm-release", "contended"])
 def test_short(part: str) -> None:

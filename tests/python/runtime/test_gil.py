@@ -379,7 +379,6 @@ def resident() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer keeps what is freed")
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no /proc here")
 @pytest.mark.parametrize("kind", ["numpy", "bytes", "method", "refused", "interface", "torch", "jax"])
