@@ -69,7 +69,8 @@ def test_a_numpy_array_alone_is_pickled_by_numpy():
         for one in (x, x.reshape(2, 500).T, np.arange(200_000.0), x[::2], x_read_only, x.astype("M8[s]")):
             before = isthmus.distributed.stats()
             y = MPI.pickle.loads(MPI.pickle.dumps(one))
-            assert type(y) is np.ndarray and y.dtype == one.dtype and np.array_equal(one, y) and y.flags.writeable
+            assert (type(y), y.dtype, y.flags.writeable) == (np.ndarray, one.dtype, True)
+            assert np.array_equal(one, y)
             after = isthmus.distributed.stats()
             assert sum(after[name] - before[name] for name in ("inline", "shared", "copy_on_write", "copied")) == 1
         holder = np.empty(1, object)
@@ -79,7 +80,8 @@ def test_a_numpy_array_alone_is_pickled_by_numpy():
         isthmus.distributed.enable("mpi4py", "tensor")
         assert b"isthmus" in MPI.pickle.dumps(x)
         y = MPI.pickle.loads(sent)
-        assert type(y) is isthmus.Tensor and np.array_equal(np.asarray(y), x)
+        assert type(y) is isthmus.Tensor
+        assert np.array_equal(np.asarray(y), x)
         isthmus.distributed.enable("mpi4py", "copy")
         assert MPI.pickle.loads(sent).flags.writeable
     finally:

@@ -160,8 +160,8 @@ def _received(data: Any) -> Any:
 
 
 def order_of(x: Any) -> str:
-    """The order, "C" or "F", in which the elements of an array lie without gaps; "" if in none, if there are none, or if
-    they are Python objects."""
+    """The order, "C" or "F", in which the elements of an array lie without gaps; "" if in none, if there are none, or
+    if they are Python objects."""
     flags = x.flags
     if x.nbytes == 0 or x.dtype.hasobject:
         return ""
