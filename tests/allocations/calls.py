@@ -44,11 +44,10 @@ def is_cpythons_loop(trace: str) -> bool:
 
 
 def is_torchs(trace: str) -> bool:
-    """Whether libtorch asked for the memory that there was not."""
-    lines = trace.rpartition("failed in:\n")[2].splitlines()
-    files = [line.strip().partition("!")[0] for line in lines]
-    asked = next((file for file in files if not file.startswith(("failing_malloc", "libstdc++", "libc.so"))), "")
-    return asked.startswith(("libtorch", "libc10"))
+    """Whether the process died in libtorch."""
+    below = ("failing_malloc", "libc.so", "libstdc++", "libgcc_s")
+    died = next((file for file, _ in stack(trace) if not file.startswith(below)), "")
+    return died.startswith(("libtorch", "libc10"))
 
 
 def known(world: str, name: str, said: str, trace: str) -> str:
@@ -67,7 +66,7 @@ def known(world: str, name: str, said: str, trace: str) -> str:
     if world == "pybind11" and "dies of SIGABRT" in said and is_pybind11s(trace):
         return "pybind11 makes the text of a result that it could not convert where no exception may pass"
     if world == "torch" and "dies of SIGABRT" in said and is_torchs(trace):
-        return "libtorch throws std::bad_alloc where no exception may pass (TensorMaker)"
+        return "libtorch throws std::bad_alloc where no exception may pass (TensorMaker), or keeps the text of one"
     if world == "torch" and "OutOfMemoryError: Failed to allocate a Tensor object" in said:
         return "torch's own name for a lack of memory"
     if "takes too long" in said and is_cpythons_loop(trace):
