@@ -35,6 +35,14 @@ def test_each_ends_with_memory_error_or_well(world: str) -> None:
     assert done.stdout.count(" 0 wrong") > 20, done.stdout
 
 
+def test_torchs_lack_of_memory_is_a_memory_error() -> None:
+    """libtorch tells it as a text."""
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    done = sweep("--world", "torch", "--only", "to_torch")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(" 0 wrong") == 2, done.stdout
+
+
 #: Calls that meet most of the library's allocations, each of which fails here: minutes, for tools/mutate.py.
 WHOLE = [
     "package.from_dlpack_numpy", "package.from_dlpack_legacy", "package.from_dlpack_interface",
