@@ -12,7 +12,6 @@ from typing import Any
 
 from mpi4py import MPI
 
-from ..._isthmus import Tensor
 from .. import messages
 from ..counts import count
 from ..frameworks import Framework, order_of, reducer, tensor_over
@@ -74,7 +73,8 @@ def _dumps(before: Callable[..., bytes]) -> Callable[..., bytes]:
 def _loads(before: Callable[..., Any]) -> Callable[..., Any]:
     def loads(data: Any, **rest: Any) -> Any:
         x = before(data, **rest)
-        if not _is_numpys(x) or type(x.base) is Tensor:
+        # A message of ours begins with the name of what rebuilds it, which has counted it.
+        if not _is_numpys(x) or b"isthmus" in bytes(memoryview(data)[:64]):
             return x
         count("inline")
         return tensor_over(x) if policy_of(ENGINE) == "tensor" else x
