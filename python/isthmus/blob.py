@@ -13,6 +13,8 @@ from .errors import refusal, wanted_by
 
 _REQUIRED = ("ptr", "shape", "dtype")
 _OPTIONAL = ("strides", "device", "element_size", "read_only", "padded", "owner")
+_FIELDS = (*_REQUIRED, *_OPTIONAL)
+_values = operator.attrgetter(*_FIELDS)
 
 
 class _Kept:
@@ -132,7 +134,7 @@ def from_blob(blob: Blob | Mapping[str, Any] | object, owner: object = None) -> 
             tensor = _tensor_of(blob)
         if tensor is not None and _describes(blob, tensor):
             return tensor
-        fields: Mapping[str, Any] = {name: getattr(blob, name) for name in (*_REQUIRED, *_OPTIONAL)}
+        fields: Mapping[str, Any] = dict(zip(_FIELDS, _values(blob), strict=True))
     elif isinstance(blob, Mapping):
         fields = blob
         _check_keys(fields)
@@ -186,7 +188,7 @@ def _description(tensor: Tensor) -> dict[str, Any]:
 
 def _attributes(blob: object) -> Mapping[str, Any]:
     """The fields that an object has as attributes; its other attributes are ignored."""
-    fields = {name: getattr(blob, name) for name in (*_REQUIRED, *_OPTIONAL) if hasattr(blob, name)}
+    fields = {name: getattr(blob, name) for name in _FIELDS if hasattr(blob, name)}
     # A tensor has a shape and a dtype as well; only the address makes it a description of memory.
     if "ptr" not in fields:
         wanted = "an isthmus.Blob or a mapping such as Blob.as_dict() gives, or an object with these attributes"
@@ -207,7 +209,7 @@ def _check_keys(fields: Mapping[str, Any], what: str = "a mapping") -> None:
         )
     unknown = [name for name in fields if name not in _REQUIRED and name not in _OPTIONAL]
     if unknown:
-        known = ", ".join((*_REQUIRED, *_OPTIONAL))
+        known = ", ".join(_FIELDS)
         raise refusal(ValueError, "bad_argument", "blob", unknown[0], f"no key but {known}")
 
 

@@ -11,7 +11,7 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import BinaryIO
+from io import FileIO
 
 from ._isthmus import Error, Tensor, from_dlpack
 from .blob import from_blob
@@ -62,7 +62,7 @@ def save(
     taken = dict(_ordered({name: _described(name, tensor) for name, tensor in _checked(tensors).items()}))
     header = _header_of(taken, _checked_texts(metadata))
     with _replacing(path) as file:
-        file.write(len(header).to_bytes(8, "little") + header)
+        _write(file, len(header).to_bytes(8, "little") + header)
         for name in taken:
             _write_elements(file, name, taken[name])
 
@@ -137,7 +137,7 @@ def _header_of(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> by
     return header + b" " * (-(len(header) + 8) % _ALIGNMENT)
 
 
-def _write_elements(file: BinaryIO, name: str, tensor: Tensor) -> None:
+def _write_elements(file: FileIO, name: str, tensor: Tensor) -> None:
     if tensor.nbytes == 0:
         return
     if str(tensor.device) != "cpu":
@@ -145,28 +145,52 @@ def _write_elements(file: BinaryIO, name: str, tensor: Tensor) -> None:
     if not tensor.is_contiguous:
         tensor = _taken(name, tensor, copy=True)
     view = {"ptr": tensor.data_ptr, "shape": (tensor.nbytes,), "dtype": "uint8", "read_only": True}
-    file.write(memoryview(from_blob(view, owner=tensor)))
+    _write(file, from_blob(view, owner=tensor))
 
 
-@contextmanager
-def _replacing(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> Iterator[BinaryIO]:
-    """A file that takes the place of the one at `path` in the end, or is removed."""
-    target = os.path.realpath(os.fsdecode(path))
+def _write(file: FileIO, data: bytes | Tensor) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) :]
+
+
+def _target_of(path: str) -> str:
+    """The file behind the links of a path."""
+    target = os.path.realpath(path)
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(target).st_mode):
-            raise refusal(ValueError, "bad_file", "path", os.fsdecode(path), "the path of a regular file, or a new one")
+            raise refusal(ValueError, "bad_file", "path", path, "the path of a regular file, or a new one")
+    return target
+
+
+def _new_file_beside(target: str, path: str) -> str:
     folder, name = os.path.split(target)
     beside = os.path.join(folder, f".{name[:200]}.{os.urandom(6).hex()}")
     try:
-        with open(beside, "xb"):
-            pass
+        FileIO(beside, "x").close()
     except OSError as error:  # of the folder, since this name is nobody's
-        raise OSError(error.errno, os.strerror(error.errno or 0), os.fsdecode(path)) from None
+        raise OSError(error.errno, os.strerror(error.errno or 0), path) from None
+    return beside
+
+
+def _keep_mode(of: str, beside: str) -> None:
+    with suppress(FileNotFoundError):
+        os.chmod(beside, stat.S_IMODE(os.stat(of).st_mode))
+
+
+# In functions of less than 257 instructions: where a `with` or `except` of a longer one ends, CPython makes an integer,
+# and tries without an end if no memory is left for it.
+@contextmanager
+def _replacing(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> Iterator[FileIO]:
+    """A file that takes the place of the one at `path` in the end, or is removed."""
+    name = os.fsdecode(path)
+    target = _target_of(name)
+    beside = _new_file_beside(target, name)
     try:
-        with open(beside, "wb") as file:
+        # Without a buffer, which would have nothing to gather, and for whose lock there may be no memory.
+        with FileIO(beside, "w") as file:
             yield file
-        with suppress(FileNotFoundError):
-            os.chmod(beside, stat.S_IMODE(os.stat(target).st_mode))
+        _keep_mode(target, beside)
         os.replace(beside, target)
     except BaseException:
         with suppress(OSError):
