@@ -141,7 +141,7 @@ def sweep_one(make: Callable, warm: bool, n: int, lasting: bool, right: str) -> 
                     if blocks < MANY // 2:
                         break
             if blocks >= MANY // 2:
-                tell(f"loses {blocks} blocks in {MANY} calls\0{where}")
+                tell(f"loses {blocks} blocks in {MANY} calls\0{where}at last in:\n{place()}")
                 return
         tell("\2")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 Make = Callable[[], Callable[[], Any]]
 
@@ -50,31 +51,84 @@ def is_torchs(trace: str) -> bool:
     return died.startswith(("libtorch", "libc10"))
 
 
+def asked_by(function: str) -> Callable[[str], bool]:
+    """Whether this function of CPython asked for the memory that the last of the failed calls did not get."""
+
+    def is_first(trace: str) -> bool:
+        allocators = ("failing_malloc.so!malloc", "libasan")
+        last = trace.rpartition("at last in:\n")[2].splitlines()
+        asked = [line for line in last if not line.strip().startswith(allocators)]
+        return f"!{function}" in "".join(asked[:2])
+
+    return is_first
+
+
+def anywhere(_: str) -> bool:
+    return True
+
+
+class Known(NamedTuple):
+    """An outcome that is not ours to mend: patterns of the world, of the call and of what is said of it."""
+
+    why: str
+    world: str
+    call: str
+    said: str
+    place: Callable[[str], bool] = anywhere
+
+
+KNOWN = (
+    Known(
+        "CPython loses the exception if there is no memory for a frame of its traceback",
+        *(".*", ".*", ".*SystemError"),
+        asked_by("_PyObject_GC_NewVar"),
+    ),
+    Known(
+        "CPython's iterator over a dict's items untracks itself before it is tracked if its tuple has no memory",
+        *(".*", ".*", ".*SIGSEGV"),
+        lambda trace: any(function.startswith("dictiter_dealloc") for _, function in stack(trace)[:3]),
+    ),
+    Known(
+        "CPython repeats without an end if there is no memory for the place where a handler goes on",
+        *(".*", ".*", ".*takes too long"),
+        is_cpythons_loop,
+    ),
+    Known(
+        "CPython 3.11 loses the arguments of a call if there is no memory for the cell of one",
+        *(".*", ".*", "loses"),
+        asked_by("PyCell_New"),
+    ),
+    Known("NumPy frees half of a method without memory (PyArrayMethod_FromSpec_int)", ".*", "ufunc", ".*SIGSEGV"),
+    Known(
+        "NumPy loses memory when it is asked for the name of such a dtype, with all the memory there is",
+        *(".*", ".*(_swapped|_objects|_of_numpy)$", "loses"),
+    ),
+    Known(
+        "nanobind prints the arguments that it refuses without asking whether there is memory",
+        *("nanobind", ".*", ".*(dies of|incompatible function arguments)"),
+        is_nanobinds,
+    ),
+    Known(
+        "pybind11 makes the text of a result that it could not convert where no exception may pass",
+        *("pybind11", ".*", ".*dies of SIGABRT"),
+        is_pybind11s,
+    ),
+    Known(
+        "libtorch throws std::bad_alloc where no exception may pass (TensorMaker), or keeps the text of one",
+        *("torch", ".*", ".*dies of SIGABRT"),
+        is_torchs,
+    ),
+    Known("torch's own name for a lack of memory", "torch", ".*", ".*OutOfMemoryError: Failed to allocate a Tensor"),
+    Known("a tensor that there is no memory to list is left out of isthmus.live()", ".*", "live_traced$", "0$"),
+)
+
+
 def known(world: str, name: str, said: str, trace: str) -> str:
     """Why an outcome is not ours to mend; "" if it is."""
-    allocators = ("failing_malloc.so!malloc", "libasan")
-    asked = [line for line in trace.splitlines() if not line.strip().startswith(allocators)]
-    if "SystemError" in said and asked[:1] and "!_PyObject_GC_NewVar" in asked[0]:
-        return "CPython loses the exception if there is no memory for a frame of its traceback"
-    if "SIGSEGV" in said and name.startswith("from_blob"):
-        return "CPython's iterator over a dict's items untracks itself before it is tracked if its tuple has no memory"
-    if "SIGSEGV" in said and name == "ufunc":
-        return "NumPy frees half of a method for which there is no memory (PyArrayMethod_FromSpec_int)"
-    prints = "dies of" in said or "incompatible function arguments" in said
-    if world == "nanobind" and prints and is_nanobinds(trace):
-        return "nanobind prints the arguments that it refuses without asking whether there is memory"
-    if world == "pybind11" and "dies of SIGABRT" in said and is_pybind11s(trace):
-        return "pybind11 makes the text of a result that it could not convert where no exception may pass"
-    if world == "torch" and "dies of SIGABRT" in said and is_torchs(trace):
-        return "libtorch throws std::bad_alloc where no exception may pass (TensorMaker), or keeps the text of one"
-    if world == "torch" and "OutOfMemoryError: Failed to allocate a Tensor object" in said:
-        return "torch's own name for a lack of memory"
-    if "takes too long" in said and is_cpythons_loop(trace):
-        return "CPython repeats without an end if there is no memory for the place where a handler goes on"
-    if name == "live_traced" and said == "0":
-        return "a tensor that there is no memory to list is left out of isthmus.live()"
-    if said.startswith("loses") and name.endswith(("_swapped", "_objects", "_of_numpy")):
-        return "NumPy loses memory when it is asked for the name of such a dtype, with all the memory there is"
+    for row in KNOWN:
+        of_call = re.match(row.world, world) and re.match(row.call, name) and re.match(row.said, said, re.DOTALL)
+        if of_call and row.place(trace):
+            return row.why
     return ""
 
 
