@@ -154,15 +154,14 @@ def of_dask() -> Iterator[Trip]:
 
 @contextlib.contextmanager
 def of_mpi4py() -> Iterator[Trip]:
-    import mpi4py
-
-    mpi4py.rc.initialize = False
     from mpi4py import MPI
+
+    to_itself = MPI.COMM_SELF
 
     def trip(way: str, x: Any) -> float:
         switch("mpi4py", way)
         start = time.perf_counter()
-        last_elements(MPI.pickle.loads(MPI.pickle.dumps(x)))
+        last_elements(to_itself.sendrecv(x, 0, source=0))
         return time.perf_counter() - start
 
     yield trip

@@ -180,11 +180,12 @@ def _described_dense(engine: str, x: Any, is_c: bool, in_band: bool) -> tuple[An
     head = head_of(engine, x, now)
     make: Callable[..., object] = _rebuild_dense
     elements: object
-    if in_band or x.nbytes <= _FEW or not _is_buffer(dtype):
-        elements = x.tobytes("A")
+    protocol = 0 if now is None else now.protocol
+    if in_band or x.nbytes <= _FEW or 0 < protocol < 5 or not _is_buffer(dtype):
+        elements = x.tobytes() if is_c else x.tobytes("A")
     else:
         make, rows = _rebuild_over, x if is_c else x.T
-        elements = pickle.PickleBuffer(rows) if now is not None and now.protocol >= 5 else _Elements(rows)
+        elements = pickle.PickleBuffer(rows) if protocol else _Elements(rows)
     if now is not None and not now.has_arrays:
         # A name is read in less time than a pickled dtype, and that in less time when it is met again.
         now.has_arrays = True
@@ -335,18 +336,18 @@ Head = tuple[int, str, Policy, bool]
 
 
 @functools.lru_cache(maxsize=64)
-def _head(engine: str, policy: Policy, is_plain: bool) -> Head:
-    """One object for all alike, which a pickler writes once."""
-    return WIRE, engine, policy, is_plain
+def _heads(engine: str, policy: Policy) -> tuple[Head, Head]:
+    """Of tensors that are not plain, and of those that are. One object for all alike, which a pickler writes once."""
+    return (WIRE, engine, policy, False), (WIRE, engine, policy, True)
 
 
 def head_of(engine: str, x: object, now: Message | None) -> Head:
     if now is None:
-        return _head(engine, policy_of(engine), True)
-    if now.heads is None:
-        policy = policy_of(engine)
-        now.heads = _head(engine, policy, False), _head(engine, policy, True)
-    return now.heads[now.plain is None or id(x) in now.plain]
+        return _heads(engine, policy_of(engine))[True]
+    heads = now.heads
+    if heads is None:
+        heads = now.heads = _heads(engine, policy_of(engine))
+    return heads[now.plain is None or id(x) in now.plain]
 
 
 def _terms(head: Head) -> Terms:

@@ -126,13 +126,15 @@ class Message:
             self._sent_by[modules] = frame is not None
         return bool(self._sent_by[modules])
 
-    #: The tensors that the message holds in containers and attributes, and the addresses of those that are not parts
-    #: of another object, which may need them as they are; None if it holds too many things. What an object makes when
-    #: it is pickled is not found.
+    #: The tensors that the message holds in containers and attributes, None if it holds too many things; the addresses
+    #: of those that are not parts of another object, which may need them as they are, None if none is such a part or
+    #: that is not known. What an object makes when it is pickled is not found.
     tensors: list[Any] | None
     plain: set[int] | None
 
     def _find_plain(self) -> set[int] | None:
+        if _holds_only_tensors(self._root):
+            return None
         self._search()
         return self.plain
 
@@ -149,6 +151,14 @@ class Message:
             self.tensors = found if _visit(others, seen, found) else None
         else:
             self.plain = self.tensors = None
+
+
+def _holds_only_tensors(x: Any) -> bool:
+    """Whether `x` is a tensor, or a container of tensors and numbers alone: told in less time than by a search."""
+    cls = type(x)
+    if cls is not list and cls is not tuple and cls is not dict:
+        return cls in kinds
+    return kinds.issuperset(set(map(type, x.values() if cls is dict else x)) - _ATOMS)
 
 
 def _visit(stack: list[Any], seen: set[int], found: list[Any], others: list[Any] | None = None) -> bool:
@@ -247,20 +257,15 @@ def watch(pickler: Any) -> Callable[[], None]:
     return undo
 
 
-class Unsent:
-    """A message that is pickled in the block, and that nobody sends on behalf of its user. (A function of contextlib
-    takes longer than a small message.)"""
-
-    __slots__ = ("_message", "_outer")
-
-    def __init__(self, root: object, protocol: int | None) -> None:
-        self._message = Message(root, None)
-        self._message.protocol = pickle.DEFAULT_PROTOCOL if protocol is None else protocol
-
-    def __enter__(self) -> None:
-        self._outer, _thread.message = _thread.message, self._message
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self._message.fail()
-        _thread.message = self._outer
+def dump_unsent(pickler: Any, x: object, protocol: int | None) -> None:
+    """Pickle `x` as a message that nobody sends on behalf of its user."""
+    outer = _thread.message
+    now = _thread.message = Message(x, None)
+    now.protocol = pickle.DEFAULT_PROTOCOL if protocol is None else protocol
+    try:
+        pickler.dump(x)
+    except BaseException:
+        now.fail()
+        raise
+    finally:
+        _thread.message = outer

@@ -6,15 +6,13 @@ from __future__ import annotations
 import copyreg
 import gc
 import pickle
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from mpi4py import MPI
 
 from .. import messages
-from ..counts import count
-from ..frameworks import Framework, order_of, reducer, tensor_over
+from ..frameworks import Framework, reducer
 from ..imports import when_imported
 from ..packs import as_buffer
 from ..policies import policy_of
@@ -38,48 +36,49 @@ class _Chunks(list[bytes]):
     write = list.append
 
 
-#: Bytes of a dense NumPy array, sent by itself, up to which NumPy's own pickle takes the least time.
-_NUMPYS = 1 << 20
+#: NumPy's array, once it is registered.
+_array: Any = None
+#: Bytes of an array, and arrays of a message, up to which NumPy's own pickle takes the least time, whatever the other.
+_ALONE, _FEW = range(1 << 20), 8
+#: Bytes of each of more arrays: smaller ones are described in less time, larger ones are copied once less.
+_SEVERAL = range(4 << 10, 64 << 10)
 
 
-def _is_numpys(x: Any) -> bool:
-    """Whether `x` is an array that NumPy pickles in the least time, and reads as one that can be written."""
-    numpy = sys.modules.get("numpy")
-    if numpy is None or type(x) is not numpy.ndarray:
+def _goes_as_before(x: Any) -> bool:
+    """Whether `x` is an array, or a list of arrays alone, that NumPy pickles in the least time, and whose elements lie
+    in the same order, writable, where it reads them."""
+    cls, array, sizes = type(x), _array, _ALONE
+    if cls is array:
+        x = (x,)
+    elif (cls is not list and cls is not tuple) or not x:
         return False
-    return x.nbytes <= _NUMPYS and x.flags.writeable and order_of(x) != ""
+    elif len(x) > _FEW:
+        sizes = _SEVERAL
+    for one in x:
+        if type(one) is not array or one.nbytes not in sizes or not one.flags.carray or one.dtype.hasobject:
+            return False
+    return policy_of(ENGINE) == "copy_on_write"
 
 
 def _dumps(before: Callable[..., bytes]) -> Callable[..., bytes]:
+    is_pickles = before is pickle.dumps
+
     def dumps(x: Any, protocol: int | None = None, **rest: Any) -> bytes:
-        if before is pickle.dumps and _is_numpys(x) and policy_of(ENGINE) == "copy_on_write":
-            return pickle.dumps(x, protocol, **rest)
+        if is_pickles and _goes_as_before(x):
+            return before(x, protocol, **rest) if rest else before(x, protocol)
         chunks = _Chunks()
         try:
             pickler = pickle.Pickler(chunks, protocol, **rest)
             pickler.dispatch_table = _reducers
-            with messages.Unsent(x, protocol):
-                pickler.dump(x)
+            messages.dump_unsent(pickler, x, protocol)
         except Exception:
             # Another pickler that the user has set may do what pickle cannot.
-            if before is pickle.dumps:
+            if is_pickles:
                 raise
             return before(x, protocol, **rest)
         return b"".join(chunks)
 
     return dumps
-
-
-def _loads(before: Callable[..., Any]) -> Callable[..., Any]:
-    def loads(data: Any, **rest: Any) -> Any:
-        x = before(data, **rest)
-        # A message of ours begins with the name of what rebuilds it, which has counted it.
-        if not _is_numpys(x) or b"isthmus" in bytes(memoryview(data)[:64]):
-            return x
-        count("inline")
-        return tensor_over(x) if policy_of(ENGINE) == "tensor" else x
-
-    return loads
 
 
 def _set(pickler: Any) -> Callable[[], None]:
@@ -88,7 +87,7 @@ def _set(pickler: Any) -> Callable[[], None]:
     functions = [one for one in gc.get_referents(pickler) if callable(one)]
     dumps, loads = functions if len(functions) == 2 else (pickle.dumps, pickle.loads)
     protocol, threshold = pickler.PROTOCOL, pickler.THRESHOLD
-    pickler.__init__(_dumps(dumps), _loads(loads), protocol, threshold)
+    pickler.__init__(_dumps(dumps), loads, protocol, threshold)
     return lambda: pickler.__init__(dumps, loads, protocol, threshold)
 
 
@@ -110,6 +109,9 @@ def start() -> Callable[[], None]:
 
 
 def register(cls: type, framework: Framework) -> Callable[[], None]:
+    global _array
+    if framework.name == "numpy":
+        _array = cls
     _reducers[cls] = reducer(ENGINE, framework, as_buffer, None, 4)
 
     def undo() -> None:
