@@ -5,6 +5,7 @@
 #include <isthmus/python/containers.h>
 #include <isthmus/python/distinct.h>
 
+#include "dispatch/import.h"
 #include "object_argument.h"
 #include "runtime/errors.h"
 #include "runtime/object_owner.h"
@@ -86,6 +87,17 @@ H held_as(Tensor&& made) noexcept {
         return std::move(made);
 }
 
+/// Most arguments: an array of NumPy's, for the length of the call. False, and nothing held, for all others.
+template <class H>
+ISTHMUS_ALWAYS_INLINE bool TensorSlot<H>::read_array(PyObject* object, const Requirement& r) noexcept {
+    if constexpr (std::is_same_v<H, Borrowed>) {
+        clear();
+        ::new (&result_) Result<Borrowed>(Uninitialised{});
+        made_ = true;
+        return borrow_array(object, r.writable, *result_);
+    }
+    return false;
+}
 template <class H>
 bool TensorSlot<H>::read(PyObject* object, const Requirement& r, const char* argument) noexcept {
     ImportOptions options;
@@ -179,6 +191,9 @@ ISTHMUS_ALWAYS_INLINE Result<void> TensorSlot<H>::check_object(PyObject* object,
 template <class H>
 Loaded TensorSlot<H>::load(PyObject* object, const Requirement& r, const char* function, const char* argument,
                            Match* match) noexcept {
+    if (ISTHMUS_LIKELY(read_array(object, r))) {
+        if (ISTHMUS_LIKELY(r.size_count < 0 && meets(descriptor(), result_->flags(), r))) return Loaded::yes;
+    }
     const Result<void> checked = check_object(object, r, function, argument, match);
     return ISTHMUS_LIKELY(checked.has_value()) ? Loaded::yes : raise_in_call(checked.error());
 }

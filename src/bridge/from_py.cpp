@@ -117,15 +117,6 @@ ISTHMUS_COLD inline bool fail_early(ImportRequest& request) {
     return request.fail_with_exception(ErrorCode::bad_thread, "looking at the type");
 }
 
-/// Whether the caller may ask for an import at all. A release build does not check for an array that its struct
-/// describes, whose type it has seen.
-inline bool is_ready(PyObject* object) {
-#if defined(NDEBUG)
-    return object != nullptr;
-#else
-    return object != nullptr && have_gil() && is_this_session();
-#endif
-}
 /// The type of an object that is not in the cache: looked at for the first time. NULL with a Python exception, or none,
 /// set.
 ISTHMUS_COLD inline const ProducerType* look_at_type(PyObject* object, ProducerType& scratch) {

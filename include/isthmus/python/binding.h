@@ -227,6 +227,7 @@ public:
 
 private:
     friend struct BackendAccess;
+    bool read_array(PyObject* object, const Requirement& r) noexcept;
     bool read(PyObject* object, const Requirement& r, const char* argument) noexcept;
     Result<void> check_object(PyObject*, const Requirement&, const char* function, const char* argument,
                               Match*) noexcept;

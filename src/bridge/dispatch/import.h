@@ -135,6 +135,24 @@ inline bool import_by_protocol(ImportRequest& request) {
     return row.import != nullptr ? import_by(row, request) : import_from_instance(request);
 }
 
+/// Whether the caller may ask for an import at all. A release build does not check for an array that its struct
+/// describes, whose type it has seen.
+inline bool is_ready(PyObject* object) {
+#if defined(NDEBUG)
+    return object != nullptr;
+#else
+    return object != nullptr && have_gil() && is_this_session();
+#endif
+}
+
+/// A NumPy array for the length of a call, by its struct alone: what borrow_py() does with most arrays, for a caller
+/// that has no options. False, and nothing held, for all others.
+ISTHMUS_ALWAYS_INLINE bool borrow_array(PyObject* object, bool require_writable, Borrowed& out) noexcept {
+    TypeCopy copy;
+    const ProducerType* type = ISTHMUS_LIKELY(is_ready(object)) ? cached_type(Py_TYPE(object), copy) : nullptr;
+    return type != nullptr && type->protocol == Protocol::numpy && borrow_numpy_fast(object, require_writable, {out});
+}
+
 }  // namespace detail
 
 ISTHMUS_END
