@@ -219,18 +219,23 @@ def unpack(flat: Tensor, parts: list[Tensor]) -> Any:
     """The tree in received bytes. Raises isthmus.Error for bytes that are none, and for a class that this process has
     not imported."""
     try:
-        view = memoryview(flat)
-        if view.ndim != 1 or view.itemsize != 1 or len(view) < _LENGTH:
-            raise _bad(f"the tree lies in a tensor of shape {flat.shape} and dtype {flat.dtype}; expected bytes")
-        length = int.from_bytes(view[:_LENGTH], "little")
-        if length > len(view) - _LENGTH:
-            raise _bad(f"the tree says a description of {length} bytes in {len(view)}; expected less")
-        root, table, layouts = json.loads(bytes(view[_LENGTH : _LENGTH + length]))
-        return _build(root, _tensors_of(flat, _begin(length), table, layouts, parts))
+        description = _description_in(flat)
+        root, table, layouts = json.loads(description)
+        return _build(root, _tensors_of(flat, _begin(len(description)), table, layouts, parts))
     except _WRONG as error:
         if isinstance(error, Error) and error.code == "bad_message":
             raise
         raise _bad(f"the message is no tree of isthmus.shared.Channel: {error}") from error
+
+
+def _description_in(flat: Tensor) -> bytes:
+    view = memoryview(flat)
+    if view.ndim != 1 or view.itemsize != 1 or len(view) < _LENGTH:
+        raise _bad(f"the tree lies in a tensor of shape {flat.shape} and dtype {flat.dtype}; expected bytes")
+    length = int.from_bytes(view[:_LENGTH], "little")
+    if length > len(view) - _LENGTH:
+        raise _bad(f"the tree says a description of {length} bytes in {len(view)}; expected less")
+    return bytes(view[_LENGTH : _LENGTH + length])
 
 
 def _tensors_of(flat: Tensor, begin: int, table: list[Any], layouts: list[Any], parts: list[Tensor]) -> list[Tensor]:

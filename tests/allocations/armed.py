@@ -21,7 +21,7 @@ ROUNDS, PER_ROUND, MANY = 3, 8, 200
 #: How often such a loss is measured anew, each time after more calls.
 CACHES_FILLED = 4
 #: Seconds that a call may take.
-LIMIT = 20
+LIMIT = 8
 
 library = ctypes.PyDLL(None)
 library.failing_call.restype = ctypes.py_object
