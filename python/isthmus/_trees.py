@@ -108,9 +108,7 @@ class Plan:
         if known is not None:
             return known
         try:
-            if not hasattr(x, "__dlpack__") and hasattr(x, "reshape"):  # a scalar of NumPy
-                x = x.reshape(())
-            tensor = _isthmus.from_dlpack(x)
+            tensor = _isthmus.from_dlpack(_array_of_scalar(x))
         except Error as error:
             if error.code != "not_a_tensor":
                 raise
@@ -154,6 +152,12 @@ class Plan:
                 if _isthmus._shared_pack(flat, begin + offset, tensor) != (begin + offset - first, is_dense):
                     raise AssertionError(f"the elements of {tensor!r} do not lie as they were described")
         return flat
+
+
+def _array_of_scalar(x: object) -> object:
+    """An array of a scalar of NumPy, since those of ml_dtypes have no buffer; anything else as it is."""
+    numpy = sys.modules.get("numpy")
+    return numpy.asarray(x) if numpy is not None and isinstance(x, numpy.generic) else x
 
 
 def _begin(length: int) -> int:

@@ -139,6 +139,9 @@ private:
 }  // namespace detail
 
 Result<Tree> Tree::from_py(PyObject* object, const ImportOptions& options) noexcept {
+    if (!have_gil()) return detail::explain_no_gil(options.argument, "a tree is read");
+    if (object == nullptr)
+        return detail::make_error(ErrorCode::not_a_tensor, options.argument, "expected a tree, got a NULL PyObject*");
     return detail::surviving_exit([&] {
         return detail::with_memory([&]() -> Result<Tree> {
             Tree tree(object);
@@ -154,6 +157,7 @@ Result<PyObject*> Tree::rebuild(PyObject* root, std::size_t expected, std::span<
         return detail::make_error(ErrorCode::bad_argument,
                                   {"argument 'tensors': found ", tensors.size(), " tensors; expected ", expected,
                                    ", one for each of the tree"});
+    if (!have_gil()) return detail::explain_no_gil(nullptr, "a tree is made");
     return detail::surviving_exit([&] {
         return detail::with_memory([&]() -> Result<PyObject*> {
             detail::TreeMaker maker(tensors);

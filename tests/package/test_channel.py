@@ -141,6 +141,27 @@ def test_any_framework():
     assert there["w"].to("torch", allow_read_only_loss=True).sum() == 12
 
 
+class Column:
+    """A column of a table, say: it has a reshape() of its own, and is no scalar of NumPy."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.__array_interface__ = values.__array_interface__
+        self.values = values
+
+    def reshape(self, *_: object) -> object:
+        raise NotImplementedError("columns have one dimension")
+
+
+def test_only_scalars_of_numpy_are_reshaped():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    for values in (np.arange(3.0), np.ones(1)):
+        assert np.asarray(through([Column(values)])[0]).tolist() == values.tolist()
+    for scalar in (np.float32(2), np.True_, ml_dtypes.bfloat16(2)):
+        there = through({"x": scalar})["x"]
+        assert (there.shape, there.dtype) == ((), isthmus.DType(scalar.dtype))
+        assert there.to("numpy") == scalar
+
+
 @pytest.mark.parametrize(
     ("x", "words"),
     [

@@ -147,6 +147,15 @@ def test_neither_true_nor_false(elements: int) -> None:
         bool(isthmus.from_dlpack(np.zeros(elements)))
 
 
+@pytest.mark.parametrize("value", [1.0, np.float64(1), None])
+def test_it_does_not_look_for_a_value(value: object) -> None:
+    """Compared as objects, no part is any number."""
+    t = isthmus.from_dlpack(np.ones(3))
+    with pytest.raises(TypeError, match=r"value in x\.to\('numpy'\)"):
+        assert value in t
+    assert 1.0 in t.to("numpy")
+
+
 @pytest.mark.parametrize("number", [float, int, complex])
 def test_not_a_number(number: type) -> None:
     """Python would read the bytes of a buffer as text."""

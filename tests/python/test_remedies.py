@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import datetime
 import re
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -60,6 +61,49 @@ def arrow_times(kind: str, width: int) -> Callable:
     return lambda: library("pyarrow").array([1, 2, 3], f"int{width}").cast(kind)
 
 
+def arrow_lists(items: list, kind: str) -> Callable:
+    def make() -> object:
+        pa = library("pyarrow")
+        inner = pa.list_(getattr(pa, kind)(*(["us"] if kind == "timestamp" else [])), 2)
+        return pa.array([[one] if one else None for one in items], pa.list_(inner, 1))
+
+    return make
+
+
+def arrow_lists_of_pandas(kind: str) -> object:
+    pa = library("pyarrow")
+    return library("pandas").ArrowDtype(pa.list_(getattr(pa, kind)(), 2))
+
+
+def polars_arrays(items: list, kind: str) -> Callable:
+    def make() -> object:
+        pl = library("polars")
+        return pl.Series([[one] if one else None for one in items], dtype=pl.Array(getattr(pl, kind), (1, 2)))
+
+    return make
+
+
+class Swapped:
+    """As pillow's images of 16 bits are."""
+
+    def __init__(self) -> None:
+        self.array = np.arange(3, dtype=">u2" if sys.byteorder == "little" else "<u2")
+
+    @property
+    def __array_interface__(self) -> dict:
+        return self.array.__array_interface__
+
+
+class Fields(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_float), ("b", ctypes.c_int))
+
+
+def like_of(module: str, name: str, call: str) -> Callable:
+    """A class that is called as one of a package which is not here."""
+    given = np.zeros(2)
+    return lambda: type(name, (), {"__module__": module, call: lambda _: given})()
+
+
 # What is refused, and the call that the error names. It is evaluated with x and the libraries.
 IN: dict[str, tuple[Callable[[], object], str]] = {
     "big-endian": (lambda: np.zeros(3, ">f4"), "x.astype(x.dtype.newbyteorder('='))"),
@@ -108,6 +152,30 @@ IN: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "arrow nulls": (lambda: library("pyarrow").array([1.0, None]), "x.fill_null(0)"),
     "an arrow extension": (lambda: bool8(), "x.storage"),
+    "an arrow dictionary's numbers": (
+        lambda: library("pyarrow").array([1, 2]).dictionary_encode(),
+        "x.indices",
+    ),
+    "arrow lists of bools": (
+        arrow_lists([[True, False]], "bool_"),
+        "x.flatten(recursive=True).cast('uint8')",
+    ),
+    "arrow lists of times": (
+        arrow_lists([[1, 2]], "timestamp"),
+        "x.flatten(recursive=True).cast('int64')",
+    ),
+    "arrow lists of days": (
+        arrow_lists([[1, 2]], "date32"),
+        "x.flatten(recursive=True).cast('int32')",
+    ),
+    "arrow lists with nulls in them": (
+        arrow_lists([[1, None], [3, 4]], "int32"),
+        "x.flatten(recursive=True).fill_null(0)",
+    ),
+    "arrow lists that are null": (
+        arrow_lists([None, [3, 4]], "int32"),
+        "x.flatten(recursive=True).fill_null(0)",
+    ),
     "a table of arrow": (lambda: library("pyarrow").table({"a": [1.0]}), "x.column(name).combine_chunks()"),
     "a batch": (lambda: library("pyarrow").RecordBatch.from_pydict({"a": [1.0]}), "x.column(name)"),
     "a reader": (
@@ -120,6 +188,16 @@ IN: dict[str, tuple[Callable[[], object], str]] = {
     "pandas bools": (lambda: series_of("bool[pyarrow]"), "x.astype('uint8')"),
     "pandas times": (lambda: series_of("timestamp[us][pyarrow]"), "x.astype('int64')"),
     "pandas categories": (lambda: series_of("category"), "x.to_numpy()"),
+    "pandas categories' numbers": (lambda: series_of("category"), "x.cat.codes"),
+    "pandas lists of bools": (
+        lambda: library("pandas").Series([[True, False]], dtype=arrow_lists_of_pandas("bool_")),
+        "x.list.flatten().astype('uint8')",
+    ),
+    "pandas complex numbers": (lambda: library("pandas").Series([1j, 2j]), "x.to_numpy()"),
+    "pandas sparse numbers": (
+        lambda: library("pandas").Series(library("pandas").arrays.SparseArray([0, 1])),
+        "x.to_numpy()",
+    ),
     "pandas nulls": (lambda: library("pandas").Series([1.0, None], dtype="float64[pyarrow]"), "x.fillna(0)"),
     "pandas periods": (
         lambda: library("pandas").Series(library("pandas").period_range("2020", periods=2, freq="D")),
@@ -128,6 +206,14 @@ IN: dict[str, tuple[Callable[[], object], str]] = {
     "a frame of polars": (lambda: library("polars").DataFrame({"a": [1.0]}), "x.to_numpy()"),
     "a lazy frame": (lambda: library("polars").LazyFrame({"a": [1.0]}), "x.collect().to_numpy()"),
     "polars bools": (lambda: library("polars").Series([True, False]), "x.cast(polars.UInt8)"),
+    "polars categories": (
+        lambda: library("polars").Series(["a"], dtype=library("polars").Categorical),
+        "x.to_physical()",
+    ),
+    "polars arrays of bools": (polars_arrays([[True, False]], "Boolean"), "x.reshape((-1,)).cast(polars.UInt8)"),
+    "polars arrays with nulls in them": (polars_arrays([[1, None]], "Int32"), "x.reshape((-1,)).fill_null(0)"),
+    "polars arrays that are null": (polars_arrays([None, [3, 4]], "Int32"), "x.reshape((-1,)).fill_null(0)"),
+    "polars arrays of times": (polars_arrays([[1, 2]], "Duration"), "x.to_physical()"),
     "polars nulls": (lambda: library("polars").Series([1.0, None]), "x.fill_null(0)"),
     "polars dates": (lambda: library("polars").Series([datetime.date(2020, 1, 1)]), "x.to_physical()"),
     "polars times": (lambda: library("polars").Series([datetime.datetime(2020, 1, 1)]), "x.to_physical()"),
@@ -137,6 +223,16 @@ IN: dict[str, tuple[Callable[[], object], str]] = {
     "dask": (lambda: library("dask.array").ones(2), "x.compute()"),
     "zarr": (lambda: library("zarr").ones(2), "x[...]"),
     "scipy": (lambda: library("scipy.sparse").csr_array(np.eye(2)), "x.toarray()"),
+    "sparse coordinates": (lambda: library("sparse").COO(np.eye(2)), "x.todense()"),
+    "sparse coordinates, by its name": (like_of("sparse.core", "SparseArray", "todense"), "x.todense()"),
+    "a relation of duckdb": (lambda: library("duckdb").sql("select 1.5::double as a"), "x.fetchnumpy()[name]"),
+    "a video frame": (like_of("av.video.frame", "VideoFrame", "to_ndarray"), "x.to_ndarray()"),
+    "an audio frame": (like_of("av.audio.frame", "AudioFrame", "to_ndarray"), "x.to_ndarray()"),
+    "long complex numbers": (lambda: np.zeros(3, np.clongdouble), "x.astype('complex128')"),
+    "numbers in another order": (Swapped, "numpy.asarray(x).astype('uint16')"),
+    "a struct of ctypes": (lambda: (Fields * 3)(), "numpy.asarray(x)[name]"),
+    "a scalar of ml_dtypes": (lambda: library("ml_dtypes").bfloat16(2), "numpy.asarray(x)"),
+    "one record": (lambda: np.zeros(1, [("a", "f4")])[0], "numpy.asarray(x)[name]"),
     "mkldnn": (torch_with(lambda torch: torch.ones(2, 2).to_mkldnn()), ".to_dense()"),
     "nested": (
         torch_with(lambda torch: torch.nested.nested_tensor([torch.ones(2)])),
@@ -177,6 +273,27 @@ def test_the_remedy_of_an_import(take, case: str) -> None:
     cured = eval(f"x{remedy}" if remedy.startswith(".") else remedy, names(remedy), {"x": x})
     found = take(cured)
     assert found["size"] > 0
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, MemoryError])
+def test_a_remedy_keeps_what_was_raised(take, kind: type[BaseException]) -> None:
+    def stream(*_: object) -> object:
+        raise kind("mine")
+
+    x = type("Series", (), {"__module__": "pandas", "__arrow_c_stream__": stream})()
+    if kind is ValueError:
+        with pytest.raises(ext.Error, match=r"raised ValueError: mine; x\.to_numpy\(\) gives an array") as info:
+            take(x)
+        assert info.value.__cause__.args == ("mine",)
+    else:
+        with pytest.raises(kind, match="mine"):
+            take(x)
+
+
+def test_a_scalar_of_ml_dtypes_keeps_what_was_raised(take) -> None:
+    with pytest.raises(ext.Error, match=r"raised TypeError: .*; numpy") as info:
+        take(library("ml_dtypes").bfloat16(2))
+    assert isinstance(info.value.__cause__, TypeError)
 
 
 WRITTEN: dict[str, tuple[Callable[[], object], str]] = {

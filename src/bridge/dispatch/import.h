@@ -58,9 +58,7 @@ ISTHMUS_COLD inline Error with_reason(const Error& first, const Error& second, c
     std::string_view reason = second.what();
     if (const std::string prefix = argument_prefix(argument); reason.substr(0, prefix.size()) == prefix)
         reason.remove_prefix(prefix.size());
-    Error both = make_error(first.code(), first.kind(), {first.what(), "; ", reason});
-    both.set_cause(Py_NewRef(static_cast<PyObject*>(first.cause())), drop_cause_of_session[session_slot()]);
-    return both;
+    return with_more(first, reason);
 }
 
 /// An object whose `__dlpack__` says that it cannot (an Arrow array of lists) may offer the same memory by a protocol

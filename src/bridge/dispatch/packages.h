@@ -16,9 +16,9 @@ namespace detail {
 
 /// Those that the tables of frameworks, producers and hints name.
 inline constexpr std::string_view known_packages[] = {
-    "numpy",  "torch",   "jax",  "jaxlib",      "tensorflow", "isthmus",  "cupy",   "paddle",
-    "mlx",    "pyarrow", "warp", "onnxruntime", "tvm_ffi",    "openvino", "polars", "pandas",
-    "xarray", "dask",    "zarr", "h5py",        "scipy",      "pint",
+    "numpy",   "torch", "jax",         "jaxlib",  "tensorflow", "isthmus", "cupy",   "paddle", "mlx",
+    "pyarrow", "warp",  "onnxruntime", "tvm_ffi", "openvino",   "polars",  "pandas", "xarray", "dask",
+    "zarr",    "h5py",  "scipy",       "pint",    "sparse",     "duckdb",  "av",
 };
 static_assert(std::size(known_packages) <= 32, "isthmus: ProducerType::packages has a bit for each");
 

@@ -40,6 +40,10 @@ inline constexpr Hint hints[] = {
     {"zarr", "Array", "x[...]"},
     {"h5py", "Dataset", "x[...]"},
     {"scipy", "_spbase", "x.toarray()"},
+    {"sparse", "SparseArray", "x.todense()"},
+    {"duckdb", "DuckDBPyRelation", "x.fetchnumpy()[name]", true},
+    {"av", "VideoFrame", "x.to_ndarray()"},
+    {"av", "AudioFrame", "x.to_ndarray()"},
     {"tensorflow", "Variable", "x.value()"},
 };
 

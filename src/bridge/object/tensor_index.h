@@ -143,6 +143,12 @@ inline int tensor_bool(PyObject*) {
         "an isthmus.Tensor is neither true nor false: compare it with None, or take an array of it: x.to('numpy')");
     return -1;
 }
+/// Without this, `in` would compare each part as an object, and never find a number.
+inline int tensor_contains(PyObject*, PyObject*) {
+    PyErr_SetString(PyExc_TypeError,
+                    "an isthmus.Tensor does not look for its elements: ask an array of it: value in x.to('numpy')");
+    return -1;
+}
 /// Without this, float() and int() would read the bytes of its buffer as text: 12 of a uint8 tensor of "12".
 inline PyObject* tensor_number(PyObject*) {
     PyErr_SetString(PyExc_TypeError,

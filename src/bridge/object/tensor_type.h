@@ -134,6 +134,7 @@ ISTHMUS_COLD inline PyTypeObject* make_tensor_class() {
         {Py_mp_length, reinterpret_cast<void*>(tensor_length)},
         {Py_sq_item, reinterpret_cast<void*>(tensor_item)},
         {Py_sq_length, reinterpret_cast<void*>(tensor_length)},
+        {Py_sq_contains, reinterpret_cast<void*>(tensor_contains)},
         {Py_tp_iter, reinterpret_cast<void*>(PySeqIter_New)},
         {Py_nb_bool, reinterpret_cast<void*>(tensor_bool)},
         {Py_nb_float, reinterpret_cast<void*>(tensor_number)},

@@ -142,8 +142,11 @@ struct InterfaceReader {
         DType dtype;
         bool foreign_order = false;
         if (!parse_typestr(text, dtype, foreign_order)) {
+            constexpr const char* order = "', which is not in this machine's byte order";
+            if (foreign_order && cuda) return fail(ErrorCode::not_values, {"typestr '", text, order});
             if (foreign_order)
-                return fail(ErrorCode::not_values, {"typestr '", text, "', which is not in this machine's byte order"});
+                return fail(ErrorCode::not_values,
+                            {"typestr '", text, order, "; call numpy.asarray(x).astype('", dtype, "') first"});
             return fail(ErrorCode::bad_dtype, {"typestr '", text, "', which has no counterpart in DLPack"});
         }
         t.dtype = dtype;

@@ -51,9 +51,15 @@ struct ArrowImport {
     Ref call(PyObject* name) const {
         request.keep_alive();
         Ref answer(PyObject_CallMethodNoArgs(request.object, name));
-        if (!answer)
-            request.fail_with_exception(ErrorCode::producer_failed, {type_name(request.object), ".", method, "()"});
+        if (!answer) fail_with_exception(compose({type_name(request.object), ".", method, "()"}));
         return answer;
+    }
+    /// What pandas cannot give to Arrow (complex numbers, say) its own call may give.
+    ISTHMUS_COLD bool fail_with_exception(const TextBuffer& what) const {
+        if (!request.producer.converts || request.producer.hint == nullptr)
+            return request.fail_with_exception(ErrorCode::producer_failed, what);
+        return request.fail_with_exception(ErrorCode::producer_failed, what,
+                                           {request.producer.hint, " gives an array"});
     }
     /// Fills the descriptor except for the device, and checks it.
     bool read(const ArrowSchema* schema, const ArrowArray* array) const {
@@ -144,7 +150,7 @@ struct ArrowChunks {
 
     ISTHMUS_COLD bool fail() const {
         const TextBuffer what = compose({type_name(import.request.object), ".", import.method, "()"});
-        if (PyErr_Occurred() != nullptr) return import.request.fail_with_exception(ErrorCode::producer_failed, what);
+        if (PyErr_Occurred() != nullptr) return import.fail_with_exception(what);
         const char* text = stream.get_last_error != nullptr ? stream.get_last_error(&stream) : nullptr;
         return import.request.fail(
             ErrorCode::producer_failed,

@@ -141,6 +141,19 @@ private:
                !ISTHMUS_ADD_OVERFLOWS(range.first, range.count, end) && end <= range.array->length;
     }
 
+    /// How the calls that a remedy names reach the numbers: libraries cast and fill lists of them by other calls.
+    struct Items {
+        const char *all = "it", *of_pyarrow = "", *of_polars = "", *of_pandas = "";
+
+        explicit Items(int ndim) noexcept {
+            if (ndim == 1) return;
+            all = "the items of its lists";
+            of_pyarrow = ".flatten(recursive=True)";
+            of_polars = ".reshape((-1,))";
+            of_pandas = ".list.flatten()";
+        }
+    };
+
     Result<void> read_format(const ArrowSchema* schema, const ArrowArray* array, std::int64_t& list_size);
     Result<void> finish(const Range& items, const Range* levels);
     Result<void> check_nulls(const Range& range) const;
@@ -181,13 +194,15 @@ ISTHMUS_COLD inline Result<void> ArrowReader::read(const ArrowSchema* schema, co
 ISTHMUS_COLD inline Result<void> ArrowReader::read_format(const ArrowSchema* schema, const ArrowArray* array,
                                                           std::int64_t& list_size) {
     const std::string_view format = schema->format != nullptr ? schema->format : "";
-    const auto bad = [&](const char* why) {
+    const auto bad = [&](Message why) {
         return make_error(ErrorCode::bad_dtype, {"has the format '", format, "': ", why});
     };
+    const Items items(t_.ndim);
     if (schema->dictionary != nullptr || (array != nullptr && array->dictionary != nullptr))
         return bad(
             "the numbers of a dictionary, not the values; decode it first (pyarrow: x.dictionary_decode(), "
-            "pandas: x.to_numpy())");
+            "pandas: x.to_numpy()), or take the numbers (pyarrow: x.indices, pandas: x.cat.codes, polars: "
+            "x.to_physical())");
     extension_ = is_arrow_extension(schema->metadata);
     if (extension_) return bad("an extension type; take its storage (pyarrow: x.storage)");
     if (format.substr(0, 3) == "+w:") {
@@ -204,16 +219,16 @@ ISTHMUS_COLD inline Result<void> ArrowReader::read_format(const ArrowSchema* sch
             return {};
         }
     if (format == "b")
-        return bad(
-            "bits, eight to a byte; cast it to uint8 first (pyarrow: x.cast('uint8'), "
-            "polars: x.cast(polars.UInt8), pandas: x.astype('uint8'))");
+        return bad({"bits, eight to a byte; cast ", items.all, " to uint8 first (pyarrow: x", items.of_pyarrow,
+                    ".cast('uint8'), polars: x", items.of_polars, ".cast(polars.UInt8), pandas: x", items.of_pandas,
+                    ".astype('uint8'))"});
     const bool narrow = format == "tdD" || format == "tts" || format == "ttm";
     if (narrow)
-        return bad("times; cast it to int64 by way of int32 (pyarrow: x.cast('int32'), polars: x.to_physical())");
+        return bad({"times; cast ", items.all, " to int64 by way of int32 (pyarrow: x", items.of_pyarrow,
+                    ".cast('int32'), polars: x.to_physical())"});
     if (format.substr(0, 1) == "t" && format.substr(0, 2) != "ti")
-        return bad(
-            "times; cast it to int64 first (pyarrow: x.cast('int64'), polars: x.to_physical(), "
-            "pandas: x.astype('int64'))");
+        return bad({"times; cast ", items.all, " to int64 first (pyarrow: x", items.of_pyarrow,
+                    ".cast('int64'), polars: x.to_physical(), pandas: x", items.of_pandas, ".astype('int64'))"});
     return bad("no counterpart in DLPack");
 }
 
@@ -239,10 +254,18 @@ ISTHMUS_COLD inline Result<void> ArrowReader::check_nulls(const Range& range) co
     const void* valid = range.array->buffers[0];
     const bool host = Device(t_.device).is_host();
     if (valid == nullptr || (host && all_bits_set(valid, range.first, range.count))) return {};
+    const char* found = host ? "has" : "may have";
+    if (t_.ndim == 1)
+        return make_error(
+            ErrorCode::not_values,
+            {found,
+             " nulls, which DLPack cannot say; fill them first (pyarrow and polars: x.fill_null(0), pandas: "
+             "x.fillna(0)), or drop them"});
+    const Items items(t_.ndim);
     return make_error(ErrorCode::not_values,
-                      {host ? "has" : "may have",
-                       " nulls, which DLPack cannot say; fill them first (pyarrow and polars: x.fill_null(0), pandas: "
-                       "x.fillna(0)), or drop them"});
+                      {found, " nulls, which DLPack cannot say; fill ", items.all, " first (pyarrow: x",
+                       items.of_pyarrow, ".fill_null(0), polars: x", items.of_polars, ".fill_null(0), pandas: x",
+                       items.of_pandas, ".fillna(0)), or drop the lists that have them"});
 }
 
 }  // namespace detail

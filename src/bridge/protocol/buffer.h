@@ -78,6 +78,9 @@ ISTHMUS_COLD inline bool explain_buffer_format(ImportRequest& request, const cha
         return request.fail(
             ErrorCode::not_values,
             {found, ", which is not in this machine's byte order; call numpy.asarray(x).astype('", dtype, "') first"});
+    if (format[0] == 'T')
+        return request.fail(ErrorCode::bad_dtype,
+                            {found, ": structs have no counterpart in DLPack; take one field, numpy.asarray(x)[name]"});
     return request.fail(ErrorCode::bad_dtype,
                         {found, "; expected one number per element (one of ?bBchHiIlLqQnNefdg, Zf, Zd)"});
 }
@@ -163,9 +166,14 @@ inline bool lends_buffers(PyObject* object) noexcept {
     const PyBufferProcs* procs = Py_TYPE(object)->tp_as_buffer;
     return procs != nullptr && procs->bf_getbuffer != nullptr;
 }
-/// With the exception that take_buffer() left.
+/// With the exception that take_buffer() left. The scalars of ml_dtypes are NumPy's, and have no buffer.
 ISTHMUS_COLD inline bool fail_to_lend(ImportRequest& request) {
-    return request.fail_with_exception(ErrorCode::producer_failed, {"the buffer of this ", type_name(request.object)});
+    const TextBuffer what = compose({"the buffer of this ", type_name(request.object)});
+    PyObject* raised = take_exception();  // while the classes are looked at
+    const bool is_scalar = has_base_called(Py_TYPE(request.object), "numpy.generic");
+    if (raised != nullptr) restore_exception(raised);
+    return is_scalar ? request.fail_with_exception(ErrorCode::producer_failed, what, "numpy.asarray(x) has its value")
+                     : request.fail_with_exception(ErrorCode::producer_failed, what);
 }
 /// Any exporter of the buffer protocol.
 inline bool import_buffer(ImportRequest& request) {

@@ -227,6 +227,13 @@ struct ImportRequest {
     ISTHMUS_COLD bool fail_with_exception(ErrorCode code, Message what) {
         return fail(error_from_exception(code, options.argument, what));
     }
+    /// The same with a remedy; an interrupt stays as it is.
+    ISTHMUS_COLD bool fail_with_exception(ErrorCode code, Message what, Message remedy) {
+        Error told = error_from_exception(code, options.argument, what);
+        auto* cause = static_cast<PyObject*>(told.cause());
+        if (cause == nullptr || passes_through(cause)) return fail(std::move(told));
+        return fail(with_more(told, remedy));
+    }
     ISTHMUS_COLD bool fail_unsound(const DLTensor& t, Flags flags) {
         return fail(explain_unsound(t, flags, options.argument));
     }

@@ -24,7 +24,7 @@ inline constexpr char foreign_byte_order = PY_LITTLE_ENDIAN ? '>' : '<';
 inline constexpr char native_byte_order = PY_LITTLE_ENDIAN ? '<' : '>';
 
 /// The dtype of a typestr ("<f4", "|b1"). False if it has none; `foreign_order` says that only the byte order is the
-/// reason.
+/// reason, and `out` what it is in this machine's.
 inline bool parse_typestr(std::string_view typestr, DType& out, bool& foreign_order) noexcept {
     foreign_order = false;
     if (typestr.size() < 3 || typestr.size() > 4) return false;
@@ -37,13 +37,11 @@ inline bool parse_typestr(std::string_view typestr, DType& out, bool& foreign_or
     for (const TypestrLetter& row : typestr_letters)
         if (row.letter == typestr[1]) code = row.code;
     if (code < 0 || itemsize == 0 || itemsize > 31) return false;
-    if (typestr[0] == foreign_byte_order && itemsize > 1) {
-        foreign_order = true;
-        return false;
-    }
     if (std::string_view("<>|=").find(typestr[0]) == std::string_view::npos) return false;
     out = DType(code, 8 * itemsize);
-    return out.is_valid() && (code != kDLBool || itemsize == 1);
+    if (!out.is_valid() || (code == kDLBool && itemsize != 1)) return false;
+    foreign_order = typestr[0] == foreign_byte_order && itemsize > 1;
+    return !foreign_order;
 }
 
 /// Whether NumPy has a type of this width: most readers of a typestr pass it to NumPy.

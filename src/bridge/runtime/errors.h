@@ -142,6 +142,14 @@ ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argum
     return error;
 }
 
+/// The same error with more words, which follow a semicolon.
+ISTHMUS_COLD inline Error with_more(const Error& first, Message more) {
+    Error both = make_error(first.code(), first.kind(), {first.what(), "; ", more});
+    auto* cause = static_cast<PyObject*>(first.cause());
+    if (cause != nullptr) both.set_cause(Py_NewRef(cause), drop_cause_of_session[session_slot()]);
+    return both;
+}
+
 /// str() of an object; empty if that fails or the object is NULL (the result of a call that failed), with no exception
 /// but one that passes_through().
 inline std::string text_of(PyObject* object) {

@@ -2,7 +2,10 @@
 // Imports from threads of C++.
 #include "ext.h"
 
+#include <isthmus/tree.h>
+
 #include <atomic>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -38,6 +41,12 @@ std::string code_of(isthmus::Result<X> result, std::vector<PyObject*>& made) {
     if constexpr (std::is_same_v<X, PyObject*>) made.push_back(*result);
     return "";
 }
+std::string code_of_tree(PyObject* object) {
+    const isthmus::Result<isthmus::Tree> tree = isthmus::Tree::from_py(object);
+    return tree ? "" : isthmus::error_code_name(tree.error().code());
+}
+PyObject* null_tree(PyObject*, PyObject*) { return PyUnicode_FromString(code_of_tree(nullptr).c_str()); }
+
 std::string call_by_name(std::string_view name, PyObject* object, isthmus::Framework framework,
                          const isthmus::Tensor& tensor, std::vector<PyObject*>& made) {
     using isthmus::Result;
@@ -61,6 +70,7 @@ std::string call_by_name(std::string_view name, PyObject* object, isthmus::Frame
         return caught([&] { return isthmus::empty_like(object, {2}, isthmus::float32, isthmus::Device::cpu()); });
     if (name == "empty_like, refused")
         return caught([&] { return isthmus::empty_like(object, {-2}, isthmus::float32); });
+    if (name == "Tree::from_py") return code_of_tree(object);
     if (name == "PyOwner") return caught([&] { return isthmus::PyOwner(object).object(); });
     if (name == "set_python_error")
         return isthmus::set_python_error(isthmus::Error(isthmus::ErrorCode::bad_dtype, "it")), "";
@@ -78,7 +88,14 @@ PyObject* without_gil(PyObject*, PyObject* args) {
     std::string code;
     std::vector<PyObject*> made;
     const isthmus::Tensor tensor = isthmus::Tensor::own(std::vector<float>(4), {4});
-    const auto call = [&] { code = call_by_name(name, object, framework, tensor, made); };
+    std::optional<isthmus::Result<isthmus::Tree>> tree;
+    if (std::string_view(name) == "Tree::to_py") tree = isthmus::Tree::from_py(object);
+    const auto call = [&] {
+        if (tree && *tree)
+            code = code_of((*tree)->to_py({&tensor, 1}), made);
+        else
+            code = call_by_name(name, object, framework, tensor, made);
+    };
     Py_BEGIN_ALLOW_THREADS if (on_thread != 0) std::thread(call).join();
     else call();
     Py_END_ALLOW_THREADS for (PyObject* one : made) Py_DECREF(one);
@@ -114,6 +131,7 @@ PyObject* storm(PyObject*, PyObject* args) {
 PyMethodDef thread_methods[] = {
     {"import_without_gil", import_without_gil, METH_O, "from_py(x) on a thread without the GIL: (code, text)"},
     {"import_after_release", import_after_release, METH_O, "borrow_py(x) on this thread without the GIL: the code"},
+    {"null_tree", null_tree, METH_NOARGS, "Tree::from_py(NULL): the code of its error"},
     {"without_gil", without_gil, METH_VARARGS, "a public function, called without the GIL: the code of its error"},
     {"storm", storm, METH_VARARGS, "imports on threads of C++: how many succeeded"},
     {nullptr, nullptr, 0, nullptr},

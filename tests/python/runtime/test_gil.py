@@ -95,6 +95,9 @@ for on_thread in (False, True):
                 code = call(name, framework)
                 assert code == "bad_thread", (name, framework, code)
         assert call("to_py_like") == "bad_thread"
+        assert call("Tree::from_py") == "bad_thread"
+        if "{kind}" not in ("no tensor", "method"):  # a capsule is taken once
+            assert call("Tree::to_py") == "bad_thread"
         assert call("PyOwner") == "bad_thread"
         assert call("announce_write") == "", call("announce_write")
         wanted = "" if "{kind}" != "no tensor" else "not_a_tensor"
@@ -110,6 +113,10 @@ for on_thread in (False, True):
     assert sys.getrefcount(x) == before
 """
     )
+
+
+def test_a_tree_of_null_is_no_tensor() -> None:
+    assert ext.null_tree() == "not_a_tensor"
 
 
 @pytest.mark.parametrize("make", [lambda: np.arange(8), lambda: bytearray(8), lambda: memoryview(b"12345678")])

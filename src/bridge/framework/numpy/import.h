@@ -85,6 +85,9 @@ ISTHMUS_COLD inline bool explain_numpy_dtype(ImportRequest& request, PyObject* d
                 ErrorCode::bad_dtype,
                 {found, ": void types without fields have no counterpart in DLPack; say what they are: ", bytes});
         }
+        case 'c':
+            return request.fail(ErrorCode::bad_dtype,
+                                {found, " has no counterpart in DLPack; call x.astype('complex128') first"});
         default:
             return request.fail(ErrorCode::bad_dtype, {found, " has no counterpart in DLPack"});
     }
