@@ -20,12 +20,14 @@ from typing import Any, NamedTuple
 #: goes through (0: none), and the parent of the sender, which may fetch it (0: none).
 REQUEST = struct.Struct("<B16s3QI")
 #: deposit: the message of isthmus.shared follows. fetch: answered by HERE and that message, or by GONE. done: it has
-#: arrived. failed: it has not, and may be fetched again. forget: nobody will fetch it. count: answered by COUNTS.
-DEPOSIT, FETCH, DONE, FAILED, FORGET, COUNT = range(1, 7)
+#: arrived. failed: it has not, and may be fetched again. forget: nobody will fetch it. count: answered by COUNTS. read,
+#: by who can map no memory: answered by HERE and up to CHUNK of its bytes, from the one that stands for their number.
+DEPOSIT, FETCH, DONE, FAILED, FORGET, COUNT, READ = range(1, 8)
 HERE, GONE = b"\1", b"\0"
+CHUNK = 1 << 16
 COUNTS = struct.Struct("<QQ")
 
-# In a message of isthmus.shared: whether it has a lease, and the offset and size of its slot.
+# In a message of isthmus.shared: whether it has a lease; the offset and size of its slot, and the offset of its data.
 _LEASED, _SLOT, _SHORTEST = 29, 40, 64
 _FLOCK = struct.Struct("hh4xqqi4x")  # struct flock, as fcntl(2) takes it on 64-bit systems
 _LONGEST = 1 << 14
@@ -44,6 +46,7 @@ class Kept(NamedTuple):
     segment: tuple[bytes, int, int]
     offset: int
     size: int
+    data: int
     message: bytes
     #: Of its own, if the sender's system has no leases.
     file: int
@@ -170,10 +173,11 @@ class Keeper:
         if kind == DEPOSIT:
             self.watch(parent)
             self.coming[peer] = key, nbytes, pipe
-        elif kind == FETCH and key in self.kept:
-            return self.fetch(peer, key)
-        elif kind == FETCH:
-            self.late.append((self.fetch, peer, key))
+        elif kind in (FETCH, READ):
+            ask = (self.fetch, peer, key) if kind == FETCH else (self.read, peer, key, nbytes)
+            if key in self.kept:
+                return ask[0](*ask[1:])
+            self.late.append(ask)
         elif kind == DONE:
             self.lent.get(peer, set()).discard(key)
             self.drop(key)
@@ -204,7 +208,7 @@ class Keeper:
     def deposit(
         self, key: tuple[bytes, int], nbytes: int, pipe: int, message: bytes, files: list[int], lost: bool
     ) -> None:
-        offset, size = struct.unpack_from("<2Q", message, _SLOT) if len(message) >= _SHORTEST else (0, 0)
+        offset, size, data = struct.unpack_from("<3Q", message, _SLOT) if len(message) >= _SHORTEST else (0, 0, 0)
         # A lock of size 0 would reach to the end of the file.
         if lost or len(files) != 1 or size == 0 or offset + size > _FARTHEST:
             for file in files:
@@ -225,13 +229,28 @@ class Keeper:
             finally:
                 os.close(file)
         self.held[segment] = self.held.get(segment, 0) + 1
-        self.kept[key] = Kept(nbytes, pipe, segment, offset, size, message, own)
+        self.kept[key] = Kept(nbytes, pipe, segment, offset, size, data, message, own)
+
+    def lend(self, peer: socket.socket, key: tuple[bytes, int]) -> Kept | None:
+        """What a client asks for, which is its own from now on; None if it is gone, or another's."""
+        others = (keys for other, keys in self.lent.items() if other is not peer)
+        if key not in self.kept or any(key in keys for keys in others):
+            peer.send(GONE)
+            return None
+        self.lent.setdefault(peer, set()).add(key)
+        return self.kept[key]
+
+    def read(self, peer: socket.socket, key: tuple[bytes, int], at: int) -> bool:
+        one = self.lend(peer, key)
+        if one is not None:
+            file = one.file if one.file >= 0 else self.files[one.segment]
+            fcntl.fcntl(file, _GET_SEALS)  # refused for what is not memory, and may keep a reader waiting
+            peer.send(HERE + os.pread(file, min(CHUNK, max(one.nbytes - at, 0)), one.data + at))
+        return True
 
     def fetch(self, peer: socket.socket, key: tuple[bytes, int]) -> bool:
-        one = self.kept.get(key)
-        others = (keys for other, keys in self.lent.items() if other is not peer)
-        if one is None or any(key in keys for keys in others):
-            peer.send(GONE)
+        one = self.lend(peer, key)
+        if one is None:
             return True
         peer.send(HERE)
         if one.file >= 0:
@@ -244,7 +263,6 @@ class Keeper:
                 socket.send_fds(peer, [one.message], [file])
             finally:
                 os.close(file)
-        self.lent.setdefault(peer, set()).add(key)
         return True
 
     def drop(self, key: tuple[bytes, int]) -> None:
@@ -297,7 +315,7 @@ if sys.platform != "win32":
     import resource
 
     F_RDLCK, F_UNLCK = fcntl.F_RDLCK, fcntl.F_UNLCK
-    _SETLK = getattr(fcntl, "F_OFD_SETLK", 37)
+    _SETLK, _GET_SEALS = getattr(fcntl, "F_OFD_SETLK", 37), getattr(fcntl, "F_GET_SEALS", 1034)
 
     def lock(file: int, kind: int, offset: int, size: int) -> None:
         fcntl.fcntl(file, _SETLK, _FLOCK.pack(kind, os.SEEK_SET, offset, size, 0))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pickle
 from typing import Any, Literal, cast
 
-from .. import _isthmus
+from .. import _isthmus, shared
 from .._isthmus import Tensor
-from . import transit
+from . import fetching, transit
 from .counts import count
 from .messages import Message, message
 from .pieces import Arrived, Inline, Piece, private_or_copy
@@ -150,8 +150,11 @@ class Fetched(Arrived):
 
     def fetched(self, access: Literal["read_only", "copy_on_write"]) -> Tensor:
         if self._fetched is None:
-            self._fetched = transit.fetch(self._ticket, access)
+            self._fetched = fetching.fetch(self._ticket, access)
         return self._fetched
+
+    def _count(self, name: str) -> None:
+        count(name if shared.is_shared(self._fetched) else "copied")
 
     @property
     def nbytes(self) -> int:
@@ -159,14 +162,14 @@ class Fetched(Arrived):
 
     def read_only(self) -> Tensor:
         flat = self.fetched("read_only")
-        count("shared")
+        self._count("shared")
         return flat.as_read_only()
 
     def private(self) -> Tensor:
         flat = self.fetched("copy_on_write")
         if flat.read_only:  # the first view of the piece was
             return cast("Tensor", self.once("private", lambda: private_or_copy(flat)))
-        count("copy_on_write")
+        self._count("copy_on_write")
         return flat
 
     def copied(self) -> Tensor:
