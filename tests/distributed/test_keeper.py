@@ -236,6 +236,55 @@ def test_a_pool_that_is_terminated_leaves_nothing():
     assert isthmus.distributed.stats()["waiting"] == before
 
 
+@pytest.mark.parametrize("duplex", [False, True])
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_what_was_sent_to_a_reader_that_was_killed_is_let_go(start: str, duplex: bool):
+    context: Any = multiprocessing.get_context(start)
+    before = isthmus.distributed.stats()["waiting"]
+    theirs, ours = context.Pipe(duplex)
+    process = context.Process(target=endings.sleep, args=(theirs,))
+    process.start()
+    theirs.close()
+    for _ in range(3):
+        ours.send(torch.ones(1 << 18))
+    time.sleep(1)  # a descriptor on its way to a spawned process is nobody's
+    assert isthmus.distributed.stats()["waiting"] == before + 3
+    process.kill()
+    process.join()
+    if not duplex:
+        ours.close()  # a pipe is one thing, with two ends
+    assert isthmus.distributed.stats()["waiting"] == before
+
+
+@pytest.mark.parametrize("duplex", [False, True])
+def test_a_message_into_a_broken_pipe_leaves_nothing(duplex: bool):
+    before = isthmus.distributed.stats()["waiting"]
+    theirs, ours = multiprocessing.Pipe(duplex)
+    for _ in range(2):
+        ours.send(torch.ones(1 << 18))
+        assert theirs.recv().sum() == 1 << 18
+    theirs.close()
+    for _ in range(3):
+        with pytest.raises(BrokenPipeError):
+            ours.send(torch.ones(1 << 18))
+    assert isthmus.distributed.stats()["waiting"] == before
+
+
+def test_a_connection_by_name_is_not_taken_for_a_broken_one():
+    """Its other end is nobody's until it is accepted."""
+    from multiprocessing.connection import Client, Listener
+
+    before = isthmus.distributed.stats()["waiting"]
+    with Listener(family="AF_UNIX") as listener, Client(listener.address) as client:
+        client.send(torch.ones(1 << 18))
+        assert isthmus.distributed.stats()["waiting"] == before + 1
+        with listener.accept() as peer:
+            assert peer.recv().sum() == 1 << 18
+            peer.send(torch.ones(1 << 18))
+            assert isthmus.distributed.stats()["waiting"] == before + 1
+        assert client.recv().sum() == 1 << 18
+
+
 def shared_mib() -> int:
     with open("/proc/self/status") as lines:
         return next(int(line.split()[1]) for line in lines if line.startswith("RssShmem")) >> 10

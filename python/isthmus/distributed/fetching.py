@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import threading
+from typing import NamedTuple
 
 from .. import _isthmus, shared
 from .._isthmus import Error, Tensor
@@ -19,6 +20,12 @@ def _failed(text: str, code: str) -> Error:
     error = Error(text)
     error.code = code
     return error
+
+
+class Got(NamedTuple):
+    tensor: Tensor
+    #: Whether it has the memory that was handed over, and not a copy.
+    is_mapped: bool
 
 
 class _Connections:
@@ -63,7 +70,7 @@ def _is_here(answer: bytes | bytearray, ticket: Ticket) -> bool:
     return answer == keeper.HERE
 
 
-def _map(sock: socket.socket, ticket: Ticket, access: shared.Access) -> Tensor | None:
+def _map(sock: socket.socket, ticket: Ticket, access: shared.Access) -> Got | None:
     """The memory itself; None when the connection has ended."""
     try:
         _say(sock, keeper.FETCH, ticket)
@@ -81,10 +88,10 @@ def _map(sock: socket.socket, ticket: Ticket, access: shared.Access) -> Tensor |
     finally:
         with contextlib.suppress(OSError):
             _say(sock, kind, ticket)
-    return tensor
+    return Got(tensor, True)
 
 
-def _read(sock: socket.socket, ticket: Ticket) -> Tensor | None:
+def _read(sock: socket.socket, ticket: Ticket) -> Got | None:
     """A copy of the memory, piece by piece, which needs no descriptor; None when the connection has ended."""
     made = _isthmus.empty((ticket.nbytes,), "uint8")
     view, answer, position = memoryview(made), bytearray(1), 0
@@ -98,14 +105,14 @@ def _read(sock: socket.socket, ticket: Ticket) -> Tensor | None:
         _say(sock, keeper.DONE, ticket)
     except (ConnectionError, TimeoutError):
         return None
-    return made
+    return Got(made, False)
 
 
 #: The codes of errors of a process that has no descriptor, mapping or memory to spare.
 _LACKS = ("system_failed", "out_of_memory")
 
 
-def _ask(sock: socket.socket, ticket: Ticket, access: shared.Access) -> Tensor | None:
+def _ask(sock: socket.socket, ticket: Ticket, access: shared.Access) -> Got | None:
     """The tensor in the first way that serves; None when the connection has ended."""
     try:
         return _map(sock, ticket, access)
@@ -115,7 +122,7 @@ def _ask(sock: socket.socket, ticket: Ticket, access: shared.Access) -> Tensor |
         return _read(sock, ticket)
 
 
-def _ask_once(ticket: Ticket, access: shared.Access) -> tuple[Tensor | None, bool]:
+def _ask_once(ticket: Ticket, access: shared.Access) -> tuple[Got | None, bool]:
     """The tensor; None when the connection has ended, and whether it may have ended before. Raises OSError."""
     try:
         sock, used = _connections.connect(ticket.keeper)
@@ -123,26 +130,26 @@ def _ask_once(ticket: Ticket, access: shared.Access) -> tuple[Tensor | None, boo
         return None, False
     except OSError:
         # Without a descriptor for another connection.
-        tensor = transit.ask_at_the_desk(ticket.keeper, lambda sock: _read(sock, ticket))
-        if tensor is None:
+        got = transit.ask_at_the_desk(ticket.keeper, lambda sock: _read(sock, ticket))
+        if got is None:
             raise
-        return tensor, True
+        return got, True
     try:
-        tensor = _ask(sock, ticket, access)
+        got = _ask(sock, ticket, access)
     except Error:
         _connections.keep(ticket.keeper, sock)
         raise
     except BaseException:
         sock.close()
         raise
-    if tensor is None:
+    if got is None:
         sock.close()
     else:
         _connections.keep(ticket.keeper, sock)
-    return tensor, used
+    return got, used
 
 
-def fetch(ticket: Ticket, access: shared.Access) -> Tensor:
+def fetch(ticket: Ticket, access: shared.Access) -> Got:
     """The bytes that a ticket names: read-only, or writable and private. They are a copy if this process has no
     descriptor or mapping to spare.
 
@@ -152,7 +159,7 @@ def fetch(ticket: Ticket, access: shared.Access) -> Tensor:
     """
     for _ in range(_KEEP + 1):
         try:
-            tensor, used = _ask_once(ticket, access)
+            got, used = _ask_once(ticket, access)
         except (Error, OSError) as error:
             if getattr(error, "code", "") == "consumed_capsule":
                 raise
@@ -161,8 +168,8 @@ def fetch(ticket: Ticket, access: shared.Access) -> Tensor:
                 f"{_name(ticket)} cannot be fetched now: {words}; it is kept, and its message may be read again",
                 str(getattr(error, "code", "system_failed")),
             ) from error
-        if tensor is not None:
-            return tensor
+        if got is not None:
+            return got
         if not used:
             break
     raise _failed(

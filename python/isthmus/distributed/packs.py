@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any, Literal, cast
 
-from .. import _isthmus, shared
+from .. import _isthmus
 from .._isthmus import Tensor
 from . import fetching, transit
 from .counts import count
@@ -145,16 +145,16 @@ class Fetched(Arrived):
     def __init__(self, ticket: tuple[Any, ...], start: int, packed: bool, replaced: tuple[Arrived, ...]) -> None:
         pid, nbytes, secret, number, address = ticket
         self._ticket = transit.Ticket(pid, nbytes, secret, number, transit.Address(*address))
-        self._fetched: Tensor | None = None
+        self._got: fetching.Got | None = None
         super().__init__(b"", start, packed, replaced)
 
     def fetched(self, access: Literal["read_only", "copy_on_write"]) -> Tensor:
-        if self._fetched is None:
-            self._fetched = fetching.fetch(self._ticket, access)
-        return self._fetched
+        if self._got is None:
+            self._got = fetching.fetch(self._ticket, access)
+        return self._got.tensor
 
     def _count(self, name: str) -> None:
-        count(name if shared.is_shared(self._fetched) else "copied")
+        count(name if self._got is not None and self._got.is_mapped else "copied")
 
     @property
     def nbytes(self) -> int:

@@ -1,6 +1,7 @@
 """Tensors on their way to another process of this machine: handed to a keeper, which outlives their sender.
 
-A message names them by a ticket; whoever unpickles it asks the keeper (see `fetching`). The keeper's socket has no name in any file system, and serves whoever shows the secret in a message.
+A message names them by a ticket; whoever unpickles it asks the keeper (see `fetching`). The keeper's socket has no name
+in any file system, and serves whoever shows the secret in a message.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from .. import shared
 from .._isthmus import Error, Tensor
@@ -26,6 +27,8 @@ from . import keeper, messages, pipes
 
 #: Smaller ones travel within the message.
 INLINE = 1 << 15
+
+_Answer = TypeVar("_Answer")
 
 # Seconds that a keeper may take to read what it is sent, or to answer.
 _PATIENCE = 30.0
@@ -183,7 +186,7 @@ class _Desk:
         most = _most_bytes()
         return self.bytes + nbytes <= most or self.waiting()[1] + nbytes <= most
 
-    def ask(self, address: Address, question: Callable[[socket.socket], Tensor | None]) -> Tensor | None:
+    def ask(self, address: Address, question: Callable[[socket.socket], _Answer | None]) -> _Answer | None:
         """The answer of the keeper there, over the connection that is open; None if there is none."""
         with self.lock:
             if self.sock is None or self.address != address:
@@ -221,7 +224,7 @@ def _most_bytes() -> int:
     return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) // 4
 
 
-def ask_at_the_desk(address: Address, question: Callable[[socket.socket], Tensor | None]) -> Tensor | None:
+def ask_at_the_desk(address: Address, question: Callable[[socket.socket], _Answer | None]) -> _Answer | None:
     return _desk.ask(address, question)
 
 
@@ -296,8 +299,10 @@ def _post(nbytes: int, make: Callable[[], Tensor]) -> tuple[Tensor, Ticket] | No
     message = messages.message()
     if sys.platform != "linux" or nbytes <= INLINE or message is None or not message.sends:
         return None
-    pipe = pipes.pipe_of(message.connection()).inode
-    if pipe < 0 or not _desk.has_room(nbytes):
+    connection = message.connection()
+    pipe = pipes.pipe_of(connection).inode
+    # What is written into a broken pipe fails: nobody would fetch what was handed over before.
+    if pipe < 0 or pipes.is_broken(connection) or not _desk.has_room(nbytes):
         return None
     try:
         kept = make()
