@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, SupportsIndex
 
@@ -160,7 +161,9 @@ class Channel:
         self._own_pool: Pool | None = None
         #: Tensors that came for a tree whose own message has not.
         self._parts: list[Tensor] = []
-        #: Of those who wait for the socket in an event loop, by direction.
+        #: The messages of a tree follow each other: one at a time sends, and one receives, among threads and, of those
+        #: who wait in an event loop, among tasks.
+        self._locks = {which: threading.Lock() for which in ("reader", "writer")}
         self._turns: dict[str, tuple[Any, Any]] = {}
 
     @classmethod
@@ -187,8 +190,21 @@ class Channel:
         isthmus.Error for what is neither an array nor one of these, and says where in the tree it is.
         """
         timeout = self._sock.gettimeout()
-        for tensor, kind in self._messages(x, timeout):
-            self._send(tensor, kind, timeout)
+        messages = self._messages(x, timeout)
+        with self._alone("writer", timeout):
+            for tensor, kind in messages:
+                self._send(tensor, kind, timeout)
+
+    @contextlib.contextmanager
+    def _alone(self, which: str, timeout: float | None) -> Iterator[None]:
+        """No other thread uses this direction of the socket in the block. Waits for it as sockets wait."""
+        if not self._locks[which].acquire(timeout != 0, timeout if timeout else -1):
+            words = "another thread has not ended its message"
+            raise TimeoutError(f"{words} within {timeout} s") if timeout else BlockingIOError(words)
+        try:
+            yield
+        finally:
+            self._locks[which].release()
 
     def _messages(self, x: object, timeout: float | None) -> list[tuple[Tensor, int]]:
         """What is sent for `x`, in order, each with its kind."""
@@ -208,7 +224,9 @@ class Channel:
         Named tuples and data classes have to be imported here already: a message imports nothing, and calls no
         constructor. Raises EOFError when the other end is closed.
         """
-        return self._receive(access, self._sock.gettimeout())
+        timeout = self._sock.gettimeout()
+        with self._alone("reader", timeout):
+            return self._receive(access, timeout)
 
     def _receive(self, access: Access | None, timeout: float | None) -> Any:
         while True:
@@ -241,31 +259,50 @@ class Channel:
             except TimeoutError:  # nobody is told when a receiver lets go of memory
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, 0.02)
-        for tensor, kind in messages:
-            await self._when_ready("writer", self._send, tensor, kind, 0)
+        async with self._turn("writer"):
+            for tensor, kind in messages:
+                await self._when_ready("writer", self._send, tensor, kind, 0)
 
     async def areceive(self, access: Access | None = None) -> Any:
         """As `receive`, in a program of asyncio."""
-        return await self._when_ready("reader", self._receive, access, 0)
+        async with self._turn("reader"):
+            return await self._when_ready("reader", self._receive, access, 0)
 
-    async def _when_ready(self, which: str, act: Callable[..., Any], *arguments: object) -> Any:
-        """What `act` returns as soon as the socket does not make it wait."""
+    @contextlib.asynccontextmanager
+    async def _turn(self, which: str) -> AsyncIterator[None]:
+        """No other task and no other thread uses this direction of the socket in the block."""
         import asyncio
 
         loop = asyncio.get_running_loop()
         known = self._turns.get(which)
         if known is None or known[0] is not loop:
             known = self._turns[which] = loop, asyncio.Lock()
-        async with known[1]:  # a loop has one callback for each descriptor
+        async with known[1]:
             while True:
-                with contextlib.suppress(BlockingIOError):
-                    return act(*arguments)
-                ready = asyncio.Event()
-                getattr(loop, f"add_{which}")(self._sock, ready.set)
-                try:
-                    await ready.wait()
-                finally:
-                    getattr(loop, f"remove_{which}")(self._sock)
+                with contextlib.ExitStack() as stack:
+                    try:
+                        stack.enter_context(self._alone(which, 0))
+                    except BlockingIOError:  # a thread; nobody is told when it has done
+                        await asyncio.sleep(0.001)
+                        continue
+                    yield
+                    return
+
+    async def _when_ready(self, which: str, act: Callable[..., Any], *arguments: object) -> Any:
+        """What `act` returns as soon as the socket does not make it wait. One at a time for each direction: a loop has
+        one callback for each descriptor."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                return act(*arguments)
+            ready = asyncio.Event()
+            getattr(loop, f"add_{which}")(self._sock, ready.set)
+            try:
+                await ready.wait()
+            finally:
+                getattr(loop, f"remove_{which}")(self._sock)
 
     def settimeout(self, seconds: float | None) -> None:
         """How long `send`, `receive` and `empty` wait, as sockets have it: None for as long as it takes."""
@@ -308,8 +345,11 @@ class Channel:
         from multiprocessing.reduction import DupFd
 
         context.assert_spawning(self)
-        return _channel_of, (DupFd(self.fileno()), self._sock.type, self._access, self._limit)
+        kept = self._sock.type, self._sock.gettimeout(), self._access, self._limit
+        return _channel_of, (DupFd(self.fileno()), *kept)
 
 
-def _channel_of(descriptor: Any, kind: int, access: Access, limit: int | None) -> Channel:
-    return Channel(socket.socket(socket.AF_UNIX, kind, 0, fileno=descriptor.detach()), access, limit=limit)
+def _channel_of(descriptor: Any, kind: int, timeout: float | None, access: Access, limit: int | None) -> Channel:
+    sock = socket.socket(socket.AF_UNIX, kind, 0, fileno=descriptor.detach())
+    sock.settimeout(timeout)
+    return Channel(sock, access, limit=limit)

@@ -66,7 +66,8 @@ struct Unlocked {
     PyThreadState* state = PyEval_SaveThread();
     bool raised = false;
     ~Unlocked() {
-        if (state != nullptr) PyEval_RestoreThread(state);
+        // A destructor that the end of the interpreter unwinds would end the process.
+        if (state != nullptr) isthmus::detail::surviving_exit([this] { PyEval_RestoreThread(state); });
     }
     void lock() { PyEval_RestoreThread(std::exchange(state, nullptr)); }
     static bool signals(void* context) {

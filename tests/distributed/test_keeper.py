@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -120,26 +122,71 @@ def without_keeper() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "ISTHMUS_KEEPER"}
 
 
-def test_at_the_limit_of_descriptors_nothing_is_lost():
-    ours, theirs = multiprocessing.Pipe()
-    ours.send(torch.ones(1 << 18))
-    assert theirs.recv().sum() == 1 << 18
-    ours.send(np.full(1 << 18, 2.0))
-    data = theirs.recv_bytes()
+@contextlib.contextmanager
+def without_a_descriptor() -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     number = os.dup(0)
     os.close(number)
     resource.setrlimit(resource.RLIMIT_NOFILE, (number, before[1]))
     try:
-        with pytest.raises(isthmus.Error, match="may be read again") as caught:
-            pickle.loads(data)
-        assert "has ended" not in str(caught.value)
-        with pytest.raises(isthmus.Error, match="may be read again"):
-            pickle.loads(data)
-        ours.send(torch.full((1 << 12,), 5.0))
-        assert theirs.recv().sum() == 5 << 12
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize("connection", ["of the receiver", "of the sender"])
+def test_without_a_descriptor_a_copy_arrives(connection: str):
+    """Whoever reads messages, as the thread of a Pool, may have no second try."""
+    from isthmus.distributed import fetching
+
+    ours, theirs = multiprocessing.Pipe()
+    ours.send(torch.ones(1 << 18))
+    assert theirs.recv().sum() == 1 << 18
+    sent = [
+        np.arange(1e5),
+        torch.arange(1e5),
+        [np.full(20_000, float(i)) for i in range(9)],
+        np.arange(33_333, dtype="u1"),
+    ]
+    for x in sent:
+        ours.send(x)
+    if connection == "of the sender":
+        fetching._after_fork()
+    before = isthmus.distributed.stats()
+    with without_a_descriptor():
+        for x in sent:
+            assert np.array_equal(np.asarray(theirs.recv()), np.asarray(x))
+        ours.send(torch.full((1 << 12,), 5.0))
+        assert theirs.recv().sum() == 5 << 12
+    after = isthmus.distributed.stats()
+    assert (after["copied"] - before["copied"] > 2, after["waiting"]) == (True, before["waiting"] - 4)
+
+
+def double(x: Any) -> Any:
+    return x * 2
+
+
+def test_a_pool_without_a_descriptor():
+    x = np.arange(1e5)
+    with FORK.Pool(2) as pool:
+        with without_a_descriptor():
+            doubled = pool.map_async(double, [x] * 6).get(30)
+        assert all(np.array_equal(one, 2 * x) for one in (*doubled, *pool.map_async(double, [x] * 6).get(30)))
+
+
+def test_without_a_connection_nothing_is_lost():
+    from isthmus.distributed import fetching, transit
+
+    ours, theirs = multiprocessing.Pipe()
+    ours.send(np.full(1 << 18, 2.0))
+    data = theirs.recv_bytes()
+    fetching._after_fork()
+    transit._desk.close()
+    with without_a_descriptor():
+        for _ in range(2):
+            with pytest.raises(isthmus.Error, match="may be read again") as caught:
+                pickle.loads(data)
+            assert "has ended" not in str(caught.value)
     assert pickle.loads(data).sum() == 2 << 18
     with pytest.raises(isthmus.Error, match="fetched already"):
         pickle.loads(data)
@@ -187,6 +234,55 @@ def test_a_pool_that_is_terminated_leaves_nothing():
     del pool, results
     gc.collect()
     assert isthmus.distributed.stats()["waiting"] == before
+
+
+@pytest.mark.parametrize("duplex", [False, True])
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_what_was_sent_to_a_reader_that_was_killed_is_let_go(start: str, duplex: bool):
+    context: Any = multiprocessing.get_context(start)
+    before = isthmus.distributed.stats()["waiting"]
+    theirs, ours = context.Pipe(duplex)
+    process = context.Process(target=endings.sleep, args=(theirs,))
+    process.start()
+    theirs.close()
+    for _ in range(3):
+        ours.send(torch.ones(1 << 18))
+    time.sleep(1)  # a descriptor on its way to a spawned process is nobody's
+    assert isthmus.distributed.stats()["waiting"] == before + 3
+    process.kill()
+    process.join()
+    if not duplex:
+        ours.close()  # a pipe is one thing, with two ends
+    assert isthmus.distributed.stats()["waiting"] == before
+
+
+@pytest.mark.parametrize("duplex", [False, True])
+def test_a_message_into_a_broken_pipe_leaves_nothing(duplex: bool):
+    before = isthmus.distributed.stats()["waiting"]
+    theirs, ours = multiprocessing.Pipe(duplex)
+    for _ in range(2):
+        ours.send(torch.ones(1 << 18))
+        assert theirs.recv().sum() == 1 << 18
+    theirs.close()
+    for _ in range(3):
+        with pytest.raises(BrokenPipeError):
+            ours.send(torch.ones(1 << 18))
+    assert isthmus.distributed.stats()["waiting"] == before
+
+
+def test_a_connection_by_name_is_not_taken_for_a_broken_one():
+    """Its other end is nobody's until it is accepted."""
+    from multiprocessing.connection import Client, Listener
+
+    before = isthmus.distributed.stats()["waiting"]
+    with Listener(family="AF_UNIX") as listener, Client(listener.address) as client:
+        client.send(torch.ones(1 << 18))
+        assert isthmus.distributed.stats()["waiting"] == before + 1
+        with listener.accept() as peer:
+            assert peer.recv().sum() == 1 << 18
+            peer.send(torch.ones(1 << 18))
+            assert isthmus.distributed.stats()["waiting"] == before + 1
+        assert client.recv().sum() == 1 << 18
 
 
 def shared_mib() -> int:

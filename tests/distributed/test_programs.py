@@ -16,16 +16,19 @@ isthmus = pytest.importorskip("isthmus", reason="isthmus is not installed")
 pytest.importorskip("torch", reason="PyTorch is not installed")
 pytest.importorskip("jax", reason="JAX is not installed")
 
+import launching  # noqa: E402  # beside this file
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "distributed" / "support" / "programs.py"
 PAGE = ROOT / "docs" / "distributed.md"
 
 
-def run(*command: str) -> list[str]:
+def run(*command: str, launcher: list[str] | None = None) -> list[str]:
     # A forked child has none of the threads that torch computes with, and would wait for them.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    words = [*(launcher or []), sys.executable, *command]
     with processes.waiting_at_most(200):
-        done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=190, env=environment)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=190, env=environment)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return [line for line in done.stdout.splitlines() if "(raylet)" not in line]
 
@@ -33,8 +36,8 @@ def run(*command: str) -> list[str]:
 @pytest.mark.parametrize(
     ("engine", "start"),
     [
-        *(("multiprocessing", start) for start in ("fork", "forkserver", "spawn")),
-        *((engine, "") for engine in ("joblib", "dask", "ray")),
+        *((engine, start) for engine in ("multiprocessing", "dask") for start in ("fork", "forkserver", "spawn")),
+        *((engine, "") for engine in ("joblib", "ray")),
     ],
 )
 def test_the_same_answers(engine: str, start: str) -> None:
@@ -45,6 +48,20 @@ def test_the_same_answers(engine: str, start: str) -> None:
     assert len(default) > 10
     for ours, theirs in zip(enabled, default, strict=True):
         assert ours == theirs
+
+
+@pytest.mark.parametrize("way", ["", "pkl5"])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_same_answers_of_ranks(ranks: int, way: str) -> None:
+    pytest.importorskip("mpi4py.MPI", reason="mpi4py, or an MPI", exc_type=(ImportError, RuntimeError))
+    launcher = launching.mpiexec()
+    if launcher is None and ranks > 1:
+        pytest.skip("no mpiexec")
+    started = [launcher, "-n", str(ranks)] if launcher is not None and ranks > 1 else None
+    command = [str(PROGRAMS), "mpi4py"]
+    default, enabled = (run(*command, how, way, launcher=started) for how in ("default", "enabled"))
+    assert len(default) > 10
+    assert enabled == default
 
 
 @functools.cache

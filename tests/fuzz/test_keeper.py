@@ -23,7 +23,7 @@ if sys.platform != "linux":
     pytest.skip("a keeper is one of Linux", allow_module_level=True)
 
 from isthmus import shared  # noqa: E402  # which need it
-from isthmus.distributed import keeper, transit  # noqa: E402
+from isthmus.distributed import fetching, keeper, transit  # noqa: E402
 
 ROUNDS = int(os.environ.get("ISTHMUS_FUZZ_ROUNDS", "4000"))
 SIZE = 1 << 19
@@ -171,7 +171,7 @@ class Wild:
         secret = r.choice(self.secrets)
         parent = r.choice((0, 0, 1, os.getpid(), 1 << 22, (1 << 31) - 1, 1 << 31, (1 << 32) - 1))
         pipe = r.choice((0, 1, os.fstat(self.pipe[0]).st_ino, (1 << 64) - 1))
-        kind = r.choice((0, 1, 1, 1, 1, 2, 2, 3, 4, 5, 6, 7, 255))
+        kind = r.choice((0, 1, 1, 1, 1, 2, 2, 3, 4, 5, 6, 7, 7, 8, 255))
         return keeper.REQUEST.pack(kind, secret, self.number(), self.number(), pipe, parent)
 
     def message(self) -> tuple[bytes, list[int]]:
@@ -307,8 +307,9 @@ def test_what_a_keeper_may_answer(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert waiting == (0, 0) or len(answer) == keeper.COUNTS.size
             else:
                 with contextlib.suppress(isthmus.Error):
-                    got = transit._ask(here, ticket, "read_only")
-                    assert got is None or got.nbytes == SIZE
+                    by_bytes = seed.random() < 0.5
+                    got = fetching._read(here, ticket) if by_bytes else fetching._ask(here, ticket, "read_only")
+                    assert got is None or got.tensor.nbytes == SIZE
                     del got
             here.close()
             there.close()

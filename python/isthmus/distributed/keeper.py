@@ -7,6 +7,7 @@ holds the descriptors of memory, not its pages, and ends by itself when nobody i
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import selectors
 import socket
@@ -16,16 +17,20 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-#: What a client says: kind, the secret of the sender, the number of the tensor, its bytes, the pipe that its message
-#: goes through (0: none), and the parent of the sender, which may fetch it (0: none).
+#: What a client says: kind, the secret of the sender, the number of the tensor, its bytes, the pipe or the other end of
+#: the socket that its message goes through (0: not known), and the parent of the sender, which may fetch it (0: none).
 REQUEST = struct.Struct("<B16s3QI")
 #: deposit: the message of isthmus.shared follows. fetch: answered by HERE and that message, or by GONE. done: it has
-#: arrived. failed: it has not, and may be fetched again. forget: nobody will fetch it. count: answered by COUNTS.
-DEPOSIT, FETCH, DONE, FAILED, FORGET, COUNT = range(1, 7)
+#: arrived. failed: it has not, and may be fetched again. forget: nobody will fetch it. count: answered by COUNTS. read,
+#: by who can map no memory: answered by HERE and up to CHUNK of its bytes, from the one that stands for their number.
+DEPOSIT, FETCH, DONE, FAILED, FORGET, COUNT, READ = range(1, 8)
 HERE, GONE = b"\1", b"\0"
+#: With the inode of a socket.
+SOCKET = 1 << 63
+CHUNK = 1 << 16
 COUNTS = struct.Struct("<QQ")
 
-# In a message of isthmus.shared: whether it has a lease, and the offset and size of its slot.
+# In a message of isthmus.shared: whether it has a lease; the offset and size of its slot, and the offset of its data.
 _LEASED, _SLOT, _SHORTEST = 29, 40, 64
 _FLOCK = struct.Struct("hh4xqqi4x")  # struct flock, as fcntl(2) takes it on 64-bit systems
 _LONGEST = 1 << 14
@@ -44,6 +49,7 @@ class Kept(NamedTuple):
     segment: tuple[bytes, int, int]
     offset: int
     size: int
+    data: int
     message: bytes
     #: Of its own, if the sender's system has no leases.
     file: int
@@ -62,6 +68,8 @@ class Keeper:
         self.coming: dict[socket.socket, tuple[tuple[bytes, int], int, int]] = {}
         self.lent: dict[socket.socket, set[tuple[bytes, int]]] = {}
         self.parents: dict[int, int] = {}
+        #: Those that messages go through.
+        self.sockets: set[int] = set()
         #: Questions that are answered when everything that was sent before them has been read.
         self.late: list[tuple[Any, ...]] = []
         self.clients = 0
@@ -169,11 +177,15 @@ class Keeper:
             return False
         if kind == DEPOSIT:
             self.watch(parent)
-            self.coming[peer] = key, nbytes, pipe
-        elif kind == FETCH and key in self.kept:
-            return self.fetch(peer, key)
-        elif kind == FETCH:
-            self.late.append((self.fetch, peer, key))
+            # One of another network namespace cannot be seen from here, later either.
+            is_known = not pipe & SOCKET or pipe in self.sockets or is_open_socket(pipe)
+            self.sockets |= {pipe} if is_known and pipe & SOCKET else set()
+            self.coming[peer] = key, nbytes, pipe if is_known else 0
+        elif kind in (FETCH, READ):
+            ask = (self.fetch, peer, key) if kind == FETCH else (self.read, peer, key, nbytes)
+            if key in self.kept:
+                return ask[0](*ask[1:])
+            self.late.append(ask)
         elif kind == DONE:
             self.lent.get(peer, set()).discard(key)
             self.drop(key)
@@ -204,7 +216,7 @@ class Keeper:
     def deposit(
         self, key: tuple[bytes, int], nbytes: int, pipe: int, message: bytes, files: list[int], lost: bool
     ) -> None:
-        offset, size = struct.unpack_from("<2Q", message, _SLOT) if len(message) >= _SHORTEST else (0, 0)
+        offset, size, data = struct.unpack_from("<3Q", message, _SLOT) if len(message) >= _SHORTEST else (0, 0, 0)
         # A lock of size 0 would reach to the end of the file.
         if lost or len(files) != 1 or size == 0 or offset + size > _FARTHEST:
             for file in files:
@@ -225,13 +237,28 @@ class Keeper:
             finally:
                 os.close(file)
         self.held[segment] = self.held.get(segment, 0) + 1
-        self.kept[key] = Kept(nbytes, pipe, segment, offset, size, message, own)
+        self.kept[key] = Kept(nbytes, pipe, segment, offset, size, data, message, own)
+
+    def lend(self, peer: socket.socket, key: tuple[bytes, int]) -> Kept | None:
+        """What a client asks for, which is its own from now on; None if it is gone, or another's."""
+        others = (keys for other, keys in self.lent.items() if other is not peer)
+        if key not in self.kept or any(key in keys for keys in others):
+            peer.send(GONE)
+            return None
+        self.lent.setdefault(peer, set()).add(key)
+        return self.kept[key]
+
+    def read(self, peer: socket.socket, key: tuple[bytes, int], at: int) -> bool:
+        one = self.lend(peer, key)
+        if one is not None:
+            file = one.file if one.file >= 0 else self.files[one.segment]
+            fcntl.fcntl(file, _GET_SEALS)  # refused for what is not memory, and may keep a reader waiting
+            peer.send(HERE + os.pread(file, min(CHUNK, max(one.nbytes - at, 0)), one.data + at))
+        return True
 
     def fetch(self, peer: socket.socket, key: tuple[bytes, int]) -> bool:
-        one = self.kept.get(key)
-        others = (keys for other, keys in self.lent.items() if other is not peer)
-        if one is None or any(key in keys for keys in others):
-            peer.send(GONE)
+        one = self.lend(peer, key)
+        if one is None:
             return True
         peer.send(HERE)
         if one.file >= 0:
@@ -244,7 +271,6 @@ class Keeper:
                 socket.send_fds(peer, [one.message], [file])
             finally:
                 os.close(file)
-        self.lent.setdefault(peer, set()).add(key)
         return True
 
     def drop(self, key: tuple[bytes, int]) -> None:
@@ -266,7 +292,11 @@ class Keeper:
         is on its way to another process is in no table, so those of `suspects`, of an earlier look, go first; with
         None all."""
         through = {one.pipe for one in self.kept.values() if one.pipe}
-        closed = through - open_pipes() if through else set()
+        sockets = {one for one in through if one & SOCKET}
+        pipes = through - sockets
+        closed = pipes - open_pipes() if pipes else set()
+        closed |= {one for one in sockets if not is_open_socket(one)}
+        self.sockets &= sockets
         lost = closed if suspects is None else closed & suspects
         for key in [key for key, one in self.kept.items() if one.pipe in lost]:
             self.drop(key)
@@ -292,12 +322,56 @@ def open_pipes() -> set[int]:
     return found
 
 
+# What the kernel tells of a Unix socket (sock_diag(7)): asked by inode, and for the inode of the other end.
+_ASK = struct.Struct("=IHHII2BH5I")
+_BY_FAMILY, _FAILED, _OTHER_END = 20, 2, 4
+_HEAD, _ATTRIBUTES = struct.Struct("=IH"), 32
+_ATTRIBUTE, _NAME = struct.Struct("=2HI"), 2
+
+
+def _told_of_socket(inode: int) -> bytes | None:
+    """None if there is no such socket in this network namespace. Raises OSError where nobody may ask."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 4) as kernel:
+        kernel.settimeout(1)
+        anything = 0xFFFFFFFF
+        question = _BY_FAMILY, 1, 1, 0, socket.AF_UNIX, 0, 0, anything, inode & anything, _OTHER_END, anything, anything
+        kernel.send(_ASK.pack(_ASK.size, *question))
+        data = kernel.recv(1024)
+    kind = _HEAD.unpack_from(data)[1]
+    if kind == _BY_FAMILY:
+        return data
+    error = -struct.unpack_from("=i", data, 16)[0] if kind == _FAILED else errno.EINVAL
+    if error != errno.ENOENT:
+        raise OSError(error, os.strerror(error))
+    return None
+
+
+def is_open_socket(which: int) -> bool:
+    """Whether anybody has it open, on its way to another process included."""
+    try:
+        return _told_of_socket(which) is not None
+    except OSError:
+        return True
+
+
+def other_end(inode: int) -> int | None:
+    """The inode of the socket that a Unix socket is connected to; None if there is none, or nobody tells."""
+    try:
+        told = _told_of_socket(inode)
+    except (OSError, AttributeError):  # only Linux has it
+        return None
+    if told is None or len(told) < _ATTRIBUTES + _ATTRIBUTE.size:
+        return None
+    _, name, other = _ATTRIBUTE.unpack_from(told, _ATTRIBUTES)
+    return other if name == _NAME else None
+
+
 if sys.platform != "win32":
     import fcntl
     import resource
 
     F_RDLCK, F_UNLCK = fcntl.F_RDLCK, fcntl.F_UNLCK
-    _SETLK = getattr(fcntl, "F_OFD_SETLK", 37)
+    _SETLK, _GET_SEALS = getattr(fcntl, "F_OFD_SETLK", 37), getattr(fcntl, "F_GET_SEALS", 1034)
 
     def lock(file: int, kind: int, offset: int, size: int) -> None:
         fcntl.fcntl(file, _SETLK, _FLOCK.pack(kind, os.SEEK_SET, offset, size, 0))

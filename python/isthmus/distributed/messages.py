@@ -9,7 +9,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from types import FrameType, FunctionType, ModuleType
+from types import FrameType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
 
 from . import pipes
@@ -39,25 +39,35 @@ def _is_plain(cls: type) -> bool:
 
 
 def _items(x: Any) -> Iterator[Any]:
-    """What `x` holds."""
+    """What `x` holds, without a call of what its user has written: it may load, count or consume something, and is no
+    part of pickling."""
     cls = type(x)
-    if isinstance(x, dict):
-        yield from x.values()
-    elif isinstance(x, _SEQUENCES):
-        yield from x
+    if issubclass(cls, dict):
+        yield from dict.values(x)
+    else:
+        for kind in _SEQUENCES:
+            if issubclass(cls, kind):
+                yield from kind.__iter__(x)
     if cls in _PLAIN:
         return
-    if isinstance(x, functools.partial):
+    if issubclass(cls, functools.partial):
         yield from (x.func, x.args, x.keywords)
-    held = getattr(x, "__dict__", None)
-    if type(held) is dict:
-        yield from held.values()
+    with contextlib.suppress(AttributeError):
+        held = object.__getattribute__(x, "__dict__")
+        if type(held) is dict:
+            yield from held.values()
     for base in cls.__mro__:
         slots = base.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
-            value = getattr(x, name, None)
-            if value is not None:
-                yield value
+            member = base.__dict__.get(_mangled(base, name))
+            if type(member) is MemberDescriptorType:
+                with contextlib.suppress(AttributeError):  # not set
+                    yield member.__get__(x)
+
+
+def _mangled(cls: type, name: str) -> str:
+    is_private = name.startswith("__") and not name.endswith("__")
+    return f"_{cls.__name__.lstrip('_')}{name}" if is_private else name
 
 
 #: The types of tensors that engines send as `frameworks` describes them.

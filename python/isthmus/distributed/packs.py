@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 
 from .. import _isthmus
 from .._isthmus import Tensor
-from . import transit
+from . import fetching, transit
 from .counts import count
 from .messages import Message, message
 from .pieces import Arrived, Inline, Piece, private_or_copy
@@ -145,13 +145,16 @@ class Fetched(Arrived):
     def __init__(self, ticket: tuple[Any, ...], start: int, packed: bool, replaced: tuple[Arrived, ...]) -> None:
         pid, nbytes, secret, number, address = ticket
         self._ticket = transit.Ticket(pid, nbytes, secret, number, transit.Address(*address))
-        self._fetched: Tensor | None = None
+        self._got: fetching.Got | None = None
         super().__init__(b"", start, packed, replaced)
 
     def fetched(self, access: Literal["read_only", "copy_on_write"]) -> Tensor:
-        if self._fetched is None:
-            self._fetched = transit.fetch(self._ticket, access)
-        return self._fetched
+        if self._got is None:
+            self._got = fetching.fetch(self._ticket, access)
+        return self._got.tensor
+
+    def _count(self, name: str) -> None:
+        count(name if self._got is not None and self._got.is_mapped else "copied")
 
     @property
     def nbytes(self) -> int:
@@ -159,14 +162,14 @@ class Fetched(Arrived):
 
     def read_only(self) -> Tensor:
         flat = self.fetched("read_only")
-        count("shared")
+        self._count("shared")
         return flat.as_read_only()
 
     def private(self) -> Tensor:
         flat = self.fetched("copy_on_write")
         if flat.read_only:  # the first view of the piece was
             return cast("Tensor", self.once("private", lambda: private_or_copy(flat)))
-        count("copy_on_write")
+        self._count("copy_on_write")
         return flat
 
     def copied(self) -> Tensor:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import stat
 import sys
 import weakref
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from . import keeper
 
 if sys.platform == "linux":
     import fcntl
@@ -27,7 +30,8 @@ _large = 0
 class Pipe(NamedTuple):
     """What is behind a connection."""
 
-    #: Of the pipe; 0 for a socket, -1 for one to another machine.
+    #: Of the pipe, or, with keeper.SOCKET, of the other end of a socket; 0 if it is not known, -1 for a socket to
+    #: another machine.
     inode: int
     #: Bytes that it takes, while it is empty, before its writer waits for a reader.
     room: int
@@ -57,8 +61,22 @@ def _pipe(number: int) -> Pipe:
         return Pipe(status.st_ino, _room_of_pipe(number))
     if stat.S_ISSOCK(status.st_mode):
         with socket.socket(fileno=os.dup(number)) as sock:
-            return Pipe(0, _room_of_socket(sock)) if sock.family == socket.AF_UNIX else Pipe(-1, LEAST_ROOM)
+            if sock.family != socket.AF_UNIX:
+                return Pipe(-1, LEAST_ROOM)
+            other = keeper.other_end(status.st_ino) or 0
+            return Pipe(other | keeper.SOCKET if other else 0, _room_of_socket(sock))
     return _UNKNOWN
+
+
+def is_broken(connection: Any) -> bool:
+    """Whether nobody has the other end open any more."""
+    if connection is None:
+        return False
+    with contextlib.suppress(OSError, ValueError):
+        look = select.poll()
+        look.register(connection.fileno(), 0)
+        return any(events & (select.POLLERR | select.POLLHUP) for _, events in look.poll(0))
+    return False
 
 
 def _room_of_pipe(number: int) -> int:

@@ -1,7 +1,7 @@
 """Tensors on their way to another process of this machine: handed to a keeper, which outlives their sender.
 
-A message names them by a ticket; whoever unpickles it asks the keeper, and gets them as isthmus.shared hands memory
-over. The keeper's socket has no name in any file system, and serves whoever shows the secret in a message.
+A message names them by a ticket; whoever unpickles it asks the keeper (see `fetching`). The keeper's socket has no name
+in any file system, and serves whoever shows the secret in a message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from .. import shared
 from .._isthmus import Error, Tensor
@@ -28,18 +28,13 @@ from . import keeper, messages, pipes
 #: Smaller ones travel within the message.
 INLINE = 1 << 15
 
+_Answer = TypeVar("_Answer")
+
 # Seconds that a keeper may take to read what it is sent, or to answer.
 _PATIENCE = 30.0
-_KEEP = 64  # connections to keepers
 
 # Where the keeper of this process's family is, for those that are started anew.
 _VARIABLE = "ISTHMUS_KEEPER"
-
-
-def _failed(text: str, code: str) -> Error:
-    error = Error(text)
-    error.code = code
-    return error
 
 
 class Address(NamedTuple):
@@ -191,6 +186,16 @@ class _Desk:
         most = _most_bytes()
         return self.bytes + nbytes <= most or self.waiting()[1] + nbytes <= most
 
+    def ask(self, address: Address, question: Callable[[socket.socket], _Answer | None]) -> _Answer | None:
+        """The answer of the keeper there, over the connection that is open; None if there is none."""
+        with self.lock:
+            if self.sock is None or self.address != address:
+                return None
+            answer = question(self.sock)
+            if answer is None:  # nobody knows what it would say next
+                self.close()
+            return answer
+
     def close(self) -> None:
         if self.sock is not None:
             self.sock.close()
@@ -217,6 +222,10 @@ def _most_bytes() -> int:
     """What may wait to be fetched: beyond a quarter of the memory, tensors travel within their messages, whose pipe
     holds the sender back."""
     return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) // 4
+
+
+def ask_at_the_desk(address: Address, question: Callable[[socket.socket], _Answer | None]) -> _Answer | None:
+    return _desk.ask(address, question)
 
 
 def waiting() -> tuple[int, int]:
@@ -290,8 +299,10 @@ def _post(nbytes: int, make: Callable[[], Tensor]) -> tuple[Tensor, Ticket] | No
     message = messages.message()
     if sys.platform != "linux" or nbytes <= INLINE or message is None or not message.sends:
         return None
-    pipe = pipes.pipe_of(message.connection()).inode
-    if pipe < 0 or not _desk.has_room(nbytes):
+    connection = message.connection()
+    pipe = pipes.pipe_of(connection).inode
+    # What is written into a broken pipe fails: nobody would fetch what was handed over before.
+    if pipe < 0 or pipes.is_broken(connection) or not _desk.has_room(nbytes):
         return None
     try:
         kept = make()
@@ -303,113 +314,12 @@ def _post(nbytes: int, make: Callable[[], Tensor]) -> tuple[Tensor, Ticket] | No
     return kept, Ticket(os.getpid(), nbytes, _desk.secret, number, _desk.address)
 
 
-class _Connections:
-    """Connections to keepers, kept for what will be sent."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.idle: dict[Address, list[socket.socket]] = {}
-
-    def connect(self, address: Address) -> tuple[socket.socket, bool]:
-        """A connection that nobody else uses now, and whether it has been used before."""
-        with self.lock:
-            known = self.idle.get(address)
-            if known:
-                return known.pop(), True
-        return address.connect(), False
-
-    def keep(self, address: Address, sock: socket.socket) -> None:
-        with self.lock:
-            self.idle[address] = [*self.idle.pop(address, []), sock]  # the last used comes last
-            extra = [self.idle.pop(next(iter(self.idle))) for _ in range(len(self.idle) - _KEEP)]
-        for group in extra:
-            for old in group:
-                old.close()
-
-
-_connections = _Connections()
-
-
-def _ask(sock: socket.socket, ticket: Ticket, access: shared.Access) -> Tensor | None:
-    """None when the connection has ended."""
-    request = keeper.REQUEST.pack(keeper.FETCH, ticket.secret, ticket.number, 0, 0, 0)
-    try:
-        sock.send(request)
-        answer = sock.recv(1)
-    except (ConnectionError, TimeoutError):
-        return None
-    if answer == keeper.GONE:
-        raise _failed(
-            f"the tensor of {ticket.nbytes} bytes from process {ticket.pid} has been fetched already: a message is "
-            "read once",
-            "consumed_capsule",
-        )
-    if answer != keeper.HERE:
-        return None
-    kind = keeper.FAILED
-    try:
-        tensor = shared.receive(sock, access)
-        kind = keeper.DONE
-    except EOFError:
-        return None
-    finally:
-        with contextlib.suppress(OSError):
-            sock.send(bytes([kind]) + request[1:])
-    return tensor
-
-
-def fetch(ticket: Ticket, access: shared.Access) -> Tensor:
-    """The bytes that a ticket names: read-only, or writable and private.
-
-    Raises isthmus.Error when the keeper cannot be reached, when the message has been read before, and when this process
-    has no descriptor or memory to spare: then the tensor stays where it is, and the message may be read again.
-    """
-    address = ticket.keeper
-    what = f"the tensor of {ticket.nbytes} bytes from process {ticket.pid}"
-    for _ in range(_KEEP + 1):
-        try:
-            sock, used = _connections.connect(address)
-        except (ConnectionError, FileNotFoundError, PermissionError):
-            break
-        except OSError as error:
-            raise _failed(
-                f"{what} cannot be fetched now: {error.strerror}; it is kept, and its message may be read again",
-                "system_failed",
-            ) from error
-        try:
-            tensor = _ask(sock, ticket, access)
-        except Error as error:
-            _connections.keep(address, sock)
-            if error.code == "consumed_capsule":
-                raise
-            raise _failed(
-                f"{what} cannot be fetched now: {error}; it is kept, and its message may be read again", str(error.code)
-            ) from error
-        except BaseException:
-            sock.close()
-            raise
-        if tensor is not None:
-            _connections.keep(address, sock)
-            return tensor
-        sock.close()
-        if not used:
-            break
-    raise _failed(
-        f"{what} is lost, or out of reach: process {address.pid}, which kept it, has ended, or is one of another "
-        "container",
-        "peer_closed",
-    )
-
-
 def _after_fork() -> None:
-    """A child has the same keeper, by connections of its own."""
-    global _desk, _connections
-    before, connections = _desk, _connections
-    _desk, _connections = _Desk(before.address, before.lifeline), _Connections()
+    """A child has the same keeper, by a connection of its own."""
+    global _desk
+    before = _desk
+    _desk = _Desk(before.address, before.lifeline)
     before.close()
-    for group in connections.idle.values():
-        for sock in group:
-            sock.close()
 
 
 def _before_fork() -> None:

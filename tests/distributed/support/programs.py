@@ -215,10 +215,12 @@ def of_joblib(enabled: bool, _: str) -> None:
         print("later", joblib.Parallel()(joblib.delayed(look)(inputs()) for _ in range(4)))
 
 
-def of_dask(enabled: bool, _: str) -> None:
+def of_dask(enabled: bool, start: str) -> None:
+    import dask
     import distributed
 
     with (
+        dask.config.set({"distributed.worker.multiprocessing-method": start}),
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -297,6 +299,36 @@ def of_ray(enabled: bool, _: str) -> None:
             print("restarted", when_restarted(lambda given=given: ray.get(actor.call.remote(look, given))))
     print("again", again(lambda x: ray.get(ray.put(x))))
     ray.shutdown()
+
+
+def of_mpi4py(enabled: bool, way: str) -> None:
+    """On each rank. Rank 0 is enabled alone, and every rank in a second turn."""
+    from mpi4py import MPI
+    from mpi4py.util import pkl5
+
+    world = MPI.COMM_WORLD
+    rank, there = world.Get_rank(), (world.Get_rank() + 1) % world.Get_size()
+    comm: Any = pkl5.Intracomm(world) if way == "pkl5" else world
+    lines = []
+
+    def there_and_back(x: Any) -> Any:
+        """Sent by each rank to the next, which sends what it has got."""
+        for _ in range(world.Get_size()):
+            request = comm.isend(x, dest=there)
+            x = comm.recv(None, rank - 1 if rank else world.Get_size() - 1)
+            request.wait()
+        return x
+
+    for turn in range(2):
+        if enabled and (rank == 0 or turn == 1):
+            isthmus.distributed.enable("mpi4py")
+        for name, x in inputs().items():
+            lines.append([turn, name, told(there_and_back(x)), told(comm.bcast(x if rank == 0 else None, root=0))])
+        lines.append(["all", told(comm.allgather(inputs()["views"]))])
+        lines.append(["change", told(change(comm.bcast(inputs() if rank == 0 else None, root=0)))])
+        lines.append(["again", again(there_and_back)])
+    for one in world.gather(lines, root=0) or ():
+        print(*one, sep="\n")
 
 
 if __name__ == "__main__":
