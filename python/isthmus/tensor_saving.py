@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from io import FileIO
 
 from ._isthmus import Error, Tensor, from_dlpack
-from .blob import from_blob
+from .blob import bytes_of
 from .errors import refusal
 
 __all__ = ["save"]
@@ -144,11 +144,10 @@ def _write_elements(file: FileIO, name: str, tensor: Tensor) -> None:
         tensor = _taken(name, tensor, device="cpu")
     if not tensor.is_contiguous:
         tensor = _taken(name, tensor, copy=True)
-    view = {"ptr": tensor.data_ptr, "shape": (tensor.nbytes,), "dtype": "uint8", "read_only": True}
-    _write(file, from_blob(view, owner=tensor))
+    _write(file, bytes_of(tensor))
 
 
-def _write(file: FileIO, data: bytes | Tensor) -> None:
+def _write(file: FileIO, data: bytes | memoryview) -> None:
     left = memoryview(data)
     while left:
         left = left[file.write(left) :]

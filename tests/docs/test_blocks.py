@@ -41,6 +41,7 @@ CLAIMED = {
     **{("docs/shared.md", "python", i): "tests/install/test_shared_guide.py" for i in range(3)},
     ("docs/shared.md", "cpp", 0): "tests/install/test_shared_guide.py",
     ("docs/weights.md", "python", 0): "tests/install/test_weights_guide.py",
+    ("docs/weights.md", "python", 1): "tests/install/test_weights_guide.py",
     ("docs/weights.md", "cpp", 0): "tests/install/test_weights_guide.py",
 }
 
