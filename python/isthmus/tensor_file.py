@@ -282,6 +282,13 @@ def read_index(path: str) -> tuple[dict[str, str], dict[str, str]]:
     return shards, texts
 
 
+def checked_path(path: FilePath) -> str:
+    name = os.fsdecode(path)
+    if "\0" in name:
+        raise refusal(ValueError, "bad_argument", "path", name, "a path without a NUL")
+    return name
+
+
 def first_bytes(path: FilePath) -> bytes:
     """What a regular file begins with; nothing of one that the loading will refuse."""
     try:
@@ -317,9 +324,7 @@ def load(path: FilePath, *, access: FileAccess = "read_only") -> TensorFile:
     if the file cannot be opened, isthmus.Error if it is not valid. The file must not be truncated while its tensors
     live.
     """
-    name = os.fsdecode(path)
-    if "\0" in name:
-        raise refusal(ValueError, "bad_argument", "path", name, "a path without a NUL")
+    name = checked_path(path)
     if os.path.isdir(name):
         path = name = find_model(name)
     if name.endswith(".json"):
