@@ -21,7 +21,6 @@ namespace load_impl {
 using shared::impl::catch_error;
 using shared::impl::File;
 using shared::impl::Mapping;
-using shared::impl::value_error;
 
 /// The pages of a file in this process: as they are, and a second time in pages that may be written. It owns the memory
 /// of its tensors, is reference-counted, and ends with the last of them.
@@ -144,15 +143,34 @@ inline FileOwner map_whole_file(File file, [[maybe_unused]] std::size_t min, sha
     return FileOwner(new MappedFile(std::move(file), std::move(pages), access));
 }
 
+/// Throws Error(bad_argument) for an access that would write to the file.
+inline void check_access(shared::Access access) {
+    if (access != shared::Access::shared) return;
+    throw Error(ErrorCode::bad_argument, ErrorKind::value,
+                "argument 'access': 'shared'; expected 'read_only' or 'copy_on_write': the file is never written");
+}
+
+Result<Tensor> map_descriptor(int descriptor, shared::Access access) {
+    File opened(descriptor);
+    return catch_error([&] {
+        check_access(access);
+        const FileOwner file = map_whole_file(std::move(opened), 1, access);
+        const std::vector<std::int64_t> shape{static_cast<std::int64_t>(file->size())};
+        const auto describe = [&] {
+            TensorSpec spec(static_cast<void*>(file->data()), uint8, shape);
+            spec.read_only = file->read_only();
+            return spec;
+        };
+        return Tensor::wrap_spec(describe, file);
+    });
+}
+
 Result<TensorFile> load_descriptor(int descriptor, shared::Access access) {
     File opened(descriptor);
     if constexpr (std::endian::native != std::endian::little)
         return Error(ErrorCode::unavailable, "a safetensors file is little-endian, and this machine is not");
-    if (access == shared::Access::shared)
-        return value_error(
-            ErrorCode::bad_argument,
-            "argument 'access': 'shared'; expected 'read_only' or 'copy_on_write': the file is never written");
     return catch_error([&] {
+        check_access(access);
         FileOwner file = map_whole_file(std::move(opened), header_begin, access);
         unsigned char length[header_begin];
         std::memcpy(length, file->data(), sizeof length);

@@ -19,6 +19,8 @@ namespace load_impl {
 struct Contents;
 /// The tensors of an open file, whose descriptor it takes; errors do not name the file.
 Result<TensorFile> load_descriptor(int descriptor, shared::Access access);
+/// All bytes of an open file, whose descriptor it takes, as a uint8 tensor: for the formats that Python reads.
+Result<Tensor> map_descriptor(int descriptor, shared::Access access);
 }  // namespace load_impl
 
 /// A tensor of a file: row-major, its elements in bytes [begin, end) of the file.

@@ -6,9 +6,10 @@
 
 `Tensor` is what every framework takes: torch.from_dlpack(t), np.asarray(t), memoryview(t), jax.dlpack.from_dlpack(t).
 `to_blob` and `from_blob` describe and take memory as plain numbers, for runtimes without a tensor type. `load` shows
-the tensors of a safetensors file, and `save` writes one. `shared` hands tensors to other processes without their bytes;
-`distributed` takes them through Ray, Dask and multiprocessing. `live` lists the tensors that are alive between Python
-and C++. `load_inline` compiles C++ in a string. Every failure is an `Error` and the builtin exception that fits.
+the tensors of a safetensors, GGUF or .npz file, and `save` writes a safetensors file. `shared` hands tensors to other
+processes without their bytes; `distributed` takes them through Ray, Dask and multiprocessing. `live` lists the tensors
+that are alive between Python and C++. `load_inline` compiles C++ in a string. Every failure is an `Error` and the
+builtin exception that fits.
 """
 
 from typing import TYPE_CHECKING, Any

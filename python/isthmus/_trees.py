@@ -39,6 +39,9 @@ _WRONG = (
 # What JSON writes as it is; of exactly these types, since a subclass would arrive as another one.
 _PLAIN = frozenset((type(None), bool, int, float, str))
 
+#: How from_dlpack() and Pool.share() name their own argument.
+_OF_IMPORT = "argument 'x': "
+
 # Kinds of messages (src/shared/messages.h).
 TENSOR, PART, TREE = range(3)
 
@@ -110,10 +113,7 @@ class Plan:
         try:
             tensor = _isthmus.from_dlpack(_array_of_scalar(x))
         except Error as error:
-            if error.code != "not_a_tensor":
-                raise
-            wanted = "an array, None, a bool, a number, a string, bytes, a dict, list, tuple, named tuple or data class"
-            raise refusal(TypeError, "not_a_tensor", "x", type(x), f"{wanted}, at {path}") from None
+            raise refused(error, x, path) from (None if error.code == "not_a_tensor" else error)
         self._known[id(x)] = len(self.leaves)
         self._kept.append(x)
         offset = -1
@@ -202,6 +202,17 @@ def _attributes_of(x: object) -> list[str]:
         slots = (slots,) if isinstance(slots, str) else slots
         found += [name for name in slots if name not in ("__dict__", "__weakref__") and hasattr(x, name)]
     return found
+
+
+def refused(error: Error, x: object, path: str = "x") -> Error:
+    """What says of an object that is no array, or none that can be sent, where it stands."""
+    if error.code != "not_a_tensor":
+        said = type(error)(f"argument 'x', at {path}: {str(error).removeprefix(_OF_IMPORT)}")
+        said.code = error.code
+        return said
+    wanted = "an array, None, a bool, a number, a string, bytes, a dict, list, tuple, named tuple or data class"
+    plain = next((f"; {base.__name__}() makes one" for base in (dict, list, tuple) if isinstance(x, base)), "")
+    return refusal(TypeError, "not_a_tensor", "x", type(x), f"{wanted}, at {path}{plain}")
 
 
 def _bad(text: str) -> Error:

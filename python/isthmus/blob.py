@@ -159,6 +159,12 @@ def from_blob(blob: Blob | Mapping[str, Any] | object, owner: object = None) -> 
     )
 
 
+def bytes_of(tensor: Tensor) -> memoryview:
+    """The bytes of a row-major tensor in host memory, of any dtype."""
+    fields = {"ptr": tensor.data_ptr, "shape": (tensor.nbytes,), "dtype": "uint8", "read_only": tensor.read_only}
+    return memoryview(from_blob(fields, owner=tensor))
+
+
 def _tensor_of(blob: Blob) -> Tensor | None:
     """The tensor that `blob` was made from, unless another owner was put in its place."""
     tensor = blob._kept.tensor

@@ -20,6 +20,8 @@ KINDS = ("nanobind", "bare", "operators")
 BUILDS = ("scikit-build-core", "meson")
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
+#: Said of CMake's builds; meson's link the library that the wheel carries.
+FIRST_BUILD = "\nThe first build also compiles Isthmus, in about a minute; `build` keeps it for the next one.\n"
 #: Targets that CMake keeps for itself.
 _TARGETS = {"all", "clean", "help", "install", "package", "test"}
 _USED = {"isthmus", "nanobind", "numpy", "pytest", "torch"}
@@ -44,6 +46,7 @@ def files_of(name: str, kind: str, build: str) -> dict[str, str]:
         "MINOR": minor,
         "REQUIRES": ", ".join(f'"{one}"' for one in requires),
         "BUILD_TOOLS": " ".join([tool, *binder]),
+        "FIRST_BUILD": "" if build == "meson" else FIRST_BUILD,
     }
     bound = ".nanobind" if binder else ""
     templates = {

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, SupportsIndex
 
 from . import _isthmus, _trees
-from ._isthmus import Tensor
+from ._isthmus import Error, Tensor
 
 __all__ = ["Access", "Channel", "Pool", "PoolStats", "empty", "is_shared", "receive", "send", "share", "trim"]
 
@@ -209,10 +209,18 @@ class Channel:
     def _messages(self, x: object, timeout: float | None) -> list[tuple[Tensor, int]]:
         """What is sent for `x`, in order, each with its kind."""
         if not _trees.is_tree(x):
-            return [(self._pool.share(x, access=self._access, timeout=timeout), _trees.TENSOR)]
+            return [(self._share(x, timeout), _trees.TENSOR)]
         plan = _trees.Plan(x)
         flat = plan.pack(lambda nbytes: self._pool.empty((nbytes,), "uint8", access=self._access, timeout=timeout))
         return [*((part, _trees.PART) for part in plan.parts), (flat, _trees.TREE)]
+
+    def _share(self, x: object, timeout: float | None) -> Tensor:
+        try:
+            return self._pool.share(x, access=self._access, timeout=timeout)
+        except Error as error:
+            if error.code != "not_a_tensor":
+                raise
+            raise _trees.refused(error, x) from None
 
     def _send(self, tensor: Tensor, kind: int, timeout: float | None) -> None:
         _isthmus._shared_send(self._sock.fileno(), tensor, self._access, timeout, kind)

@@ -1,4 +1,4 @@
-"""The tensors of a safetensors file over its own pages, by name.
+"""The tensors of a file over its own pages, by name: safetensors here, .npz and GGUF in the modules beside this one.
 
 >>> weights = isthmus.load("model.safetensors")  # maps the file and reads only its header
 >>> weights["encoder.weight"].to("torch")        # its elements are read by the system when they are used
@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, get_args
 
 from . import _isthmus
-from ._isthmus import Tensor, TensorValueError
+from ._isthmus import Device, DType, Tensor, TensorBufferError, TensorValueError, empty
+from .blob import bytes_of
 from .errors import refusal
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ __all__ = ["TensorFile", "load"]
 
 FilePath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 FileAccess = Literal["read_only", "copy_on_write"]
+#: DLPack's limit here, isthmus::max_ndim.
+_MAX_NDIM = 64
 
 
 class TensorFile(Mapping[str, Tensor]):
@@ -38,16 +42,21 @@ class TensorFile(Mapping[str, Tensor]):
     """
 
     _closed = False
+    _quantized: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, path: FilePath, access: FileAccess = "read_only") -> None:
         self._path = os.fsdecode(path)
         self._absolute = os.path.abspath(self._path)  # for later, when the working directory may be another
         self._access = access
-        self._metadata: Mapping[str, str]
         self._file: Any
-        self._file, names, metadata = _isthmus._load(path, access)
+        names, metadata = self._open(path)
         self._names = dict.fromkeys(names)
-        self._metadata = MappingProxyType(metadata)
+        self._metadata: Mapping[str, Any] = MappingProxyType(metadata)
+
+    def _open(self, path: FilePath) -> tuple[Iterable[str], dict[str, Any]]:
+        """Opens the file as `self._file`; its names and its metadata."""
+        self._file, names, metadata = _isthmus._load(path, self._access)
+        return names, metadata
 
     @property
     def path(self) -> str:
@@ -55,9 +64,14 @@ class TensorFile(Mapping[str, Tensor]):
         return self._path
 
     @property
-    def metadata(self) -> Mapping[str, str]:
-        """The texts of the file's `__metadata__`."""
+    def metadata(self) -> Mapping[str, Any]:
+        """The texts of a safetensors file's `__metadata__`, the values of a GGUF file's keys; empty for a .npz file."""
         return self._metadata
+
+    @property
+    def quantized(self) -> Mapping[str, str]:
+        """The kind of block, such as "Q4_K", of each quantised tensor of a GGUF file."""
+        return self._quantized
 
     def __getitem__(self, name: str) -> Tensor:
         """The tensor over the file's own pages. Raises KeyError, or isthmus.Error if it is unaligned there."""
@@ -91,10 +105,17 @@ class TensorFile(Mapping[str, Tensor]):
         if name not in self._names:
             self._fail_missing(name)
 
+    def _fail(self, text: str, code: str = "bad_file") -> NoReturn:
+        """Raises the isthmus.Error that names the file."""
+        error = (TensorBufferError if code == "needs_copy" else TensorValueError)(f"{self._path!r}: {text}")
+        error.code = code
+        try:
+            raise error
+        finally:
+            del error  # whose traceback has this frame, which would keep the file until a collection
+
     def _fail_closed(self) -> NoReturn:
-        error = TensorValueError(f"{self._path!r}: it was closed; expected an open TensorFile: load it again")
-        error.code = "bad_argument"
-        raise error
+        self._fail("it was closed; expected an open TensorFile: load it again", "bad_argument")
 
     def __contains__(self, name: object) -> bool:
         return name in self._names
@@ -112,6 +133,72 @@ class TensorFile(Mapping[str, Tensor]):
         close = difflib.get_close_matches(name, self._names, 3) if isinstance(name, str) else []
         hint = f"; there is {', '.join(map(repr, close))}" if close else ""
         raise KeyError(f"no tensor {name!r} among the {len(self)} of {self._path!r}{hint}")
+
+
+class Part(NamedTuple):
+    """Where a tensor's elements are in a file."""
+
+    begin: int
+    dtype: DType
+    shape: tuple[int, ...]
+    column_major: bool = False
+
+    @property
+    def end(self) -> int:
+        return self.begin + math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def is_aligned(self) -> bool:
+        return self.begin % self.dtype.alignment == 0 or 0 in self.shape
+
+    def described(self, ptr: int, of: Tensor) -> Tensor:
+        """The tensor at `ptr`, in memory that `of` keeps."""
+        strides = None
+        if self.column_major:
+            strides = tuple(math.prod(self.shape[:d]) for d in range(len(self.shape)))
+        return _isthmus._from_fields(ptr, self.shape, strides, self.dtype, Device("cpu"), of.read_only, False, None, of)
+
+
+class MappedTensorFile(TensorFile):
+    """The tensors of a file of another format, which a subclass reads from the bytes of the mapped file."""
+
+    _file: Tensor  # of uint8, the whole file
+
+    def _open(self, path: FilePath) -> tuple[Iterable[str], dict[str, Any]]:
+        self._file = _isthmus._load_bytes(path, self._access)
+        self._bytes = memoryview(self._file.as_read_only())
+        return self._read()
+
+    def _read(self) -> tuple[Iterable[str], dict[str, Any]]:
+        """The names and the metadata in `self._bytes`."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        super().close()
+        self._bytes = memoryview(b"")
+
+    def _mapped(self, name: str, part: Part) -> Tensor:
+        """The tensor over the file's pages."""
+        self._check_part(name, part)
+        return part.described(self._file.data_ptr + part.begin, self._file)
+
+    def _copied(self, name: str, part: Part) -> Tensor:
+        """The tensor in new memory, in the order of the file."""
+        self._check_part(name, part)
+        flat = empty(part.end - part.begin, "uint8")
+        bytes_of(flat)[:] = self._bytes[part.begin : part.end]
+        return part.described(flat.data_ptr, flat)
+
+    def _check_part(self, name: str, part: Part) -> None:
+        self._check_sizes(name, part)
+        if part.end > len(self._bytes):
+            self._fail(f"tensor {name!r} ends at byte {part.end} of {len(self._bytes)}: the file is cut short")
+
+    def _check_sizes(self, name: str, part: Part) -> None:
+        if len(part.shape) > _MAX_NDIM:
+            self._fail(f"tensor {name!r} has {len(part.shape)} dimensions; expected at most {_MAX_NDIM}")
+        if math.prod(size or 1 for size in part.shape) * part.dtype.bits >= 2**63:
+            self._fail(f"the sizes of tensor {name!r} multiply to more than 2**63 - 1 bits")
 
 
 class ShardedTensorFile(TensorFile):
@@ -149,9 +236,13 @@ class ShardedTensorFile(TensorFile):
         return self._shard_of(name).copy(name)
 
 
-def read_regular_file(path: str) -> bytes:
+def _open_at_once(path: str, flags: int) -> int:
     """Without waiting, as the opening of a pipe would."""
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def read_regular_file(path: str) -> bytes:
+    with open(path, "rb", opener=_open_at_once) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise TensorValueError(f"{path!r}: it is no regular file")
         return file.read()
@@ -191,11 +282,40 @@ def read_index(path: str) -> tuple[dict[str, str], dict[str, str]]:
     return shards, texts
 
 
-def load(path: FilePath, *, access: FileAccess = "read_only") -> TensorFile:
-    """The tensors of a safetensors file, by name: a lazy mapping to `Tensor`s over the mapped file.
+def checked_path(path: FilePath) -> str:
+    name = os.fsdecode(path)
+    if "\0" in name:
+        raise refusal(ValueError, "bad_argument", "path", name, "a path without a NUL")
+    return name
 
-    path: a `.safetensors` file; or the `.safetensors.index.json` of a model in several files; or a folder that has one
-        index, or without one, one file.
+
+def first_bytes(path: FilePath) -> bytes:
+    """What a regular file begins with; nothing of one that the loading will refuse."""
+    try:
+        with open(path, "rb", buffering=0, opener=_open_at_once) as file:
+            return file.read(8) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+    except OSError:
+        return b""
+
+
+def class_for(begin: bytes) -> type[TensorFile]:
+    """The class for a file that begins so. None of these is the length of a header that safetensors allows."""
+    if begin.startswith(b"GGUF"):
+        from .gguf_file import GgufFile
+
+        return GgufFile
+    if begin.startswith(b"PK\5\6") or (begin.startswith(b"PK\3\4") and any(begin[4:])):
+        from .npz_file import NpzFile
+
+        return NpzFile
+    return TensorFile
+
+
+def load(path: FilePath, *, access: FileAccess = "read_only") -> TensorFile:
+    """The tensors of a safetensors, GGUF or .npz file, by name: a lazy mapping to `Tensor`s over the mapped file.
+
+    path: the file, whose first bytes tell its format; or the `.safetensors.index.json` of a model in several files; or
+        a folder that has one index, or without one, one `.safetensors` file.
     access: "read_only": the tensors are read-only. A framework without read-only tensors, like torch, gets private
         pages, whose writes nobody else sees. "copy_on_write": the tensors are writable, and writes stay in this
         process.
@@ -204,11 +324,9 @@ def load(path: FilePath, *, access: FileAccess = "read_only") -> TensorFile:
     if the file cannot be opened, isthmus.Error if it is not valid. The file must not be truncated while its tensors
     live.
     """
-    name = os.fsdecode(path)
-    if "\0" in name:
-        raise refusal(ValueError, "bad_argument", "path", name, "a path without a NUL")
+    name = checked_path(path)
     if os.path.isdir(name):
         path = name = find_model(name)
     if name.endswith(".json"):
         return ShardedTensorFile(path, access)
-    return TensorFile(path, access)
+    return class_for(first_bytes(path))(path, access)

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import FileIO
 
-from ._isthmus import Error, Tensor, from_dlpack
-from .blob import from_blob
+from ._isthmus import Error, Tensor, TensorValueError, from_dlpack
+from .blob import bytes_of
 from .errors import refusal
+from .tensor_file import checked_path
 
 __all__ = ["save"]
 
@@ -37,6 +38,8 @@ _FORMAT_NAMES = {
 _OF_IMPORT = "argument 'x': "
 #: So that tensors of a multiple of 64 bytes are aligned as JAX asks for, from the first one on.
 _ALIGNMENT = 64
+#: As in the format's own library, and in load().
+_LONGEST_HEADER = 100_000_000
 
 
 def save(
@@ -134,7 +137,13 @@ def _header_of(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> by
         shape = (*tensor.shape[:-1], tensor.shape[-1] * pair) if tensor.shape and pair > 1 else tensor.shape
         entries[name] = {"dtype": _FORMAT_NAMES[str(tensor.dtype)], "shape": shape, "data_offsets": (begin, end)}
     header = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
-    return header + b" " * (-(len(header) + 8) % _ALIGNMENT)
+    header += b" " * (-(len(header) + 8) % _ALIGNMENT)
+    if len(header) > _LONGEST_HEADER:
+        wanted = f"at most {_LONGEST_HEADER}, which is all that is loaded again"
+        error = TensorValueError(f"found a header of {len(header)} bytes; expected {wanted}")
+        error.code = "bad_argument"
+        raise error
+    return header
 
 
 def _write_elements(file: FileIO, name: str, tensor: Tensor) -> None:
@@ -144,11 +153,10 @@ def _write_elements(file: FileIO, name: str, tensor: Tensor) -> None:
         tensor = _taken(name, tensor, device="cpu")
     if not tensor.is_contiguous:
         tensor = _taken(name, tensor, copy=True)
-    view = {"ptr": tensor.data_ptr, "shape": (tensor.nbytes,), "dtype": "uint8", "read_only": True}
-    _write(file, from_blob(view, owner=tensor))
+    _write(file, bytes_of(tensor))
 
 
-def _write(file: FileIO, data: bytes | Tensor) -> None:
+def _write(file: FileIO, data: bytes | memoryview) -> None:
     left = memoryview(data)
     while left:
         left = left[file.write(left) :]
@@ -183,7 +191,7 @@ def _keep_mode(of: str, beside: str) -> None:
 @contextmanager
 def _replacing(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> Iterator[FileIO]:
     """A file that takes the place of the one at `path` in the end, or is removed."""
-    name = os.fsdecode(path)
+    name = checked_path(path)
     target = _target_of(name)
     beside = _new_file_beside(target, name)
     try:

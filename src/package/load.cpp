@@ -75,18 +75,22 @@ PyObject* show_file(std::unique_ptr<TensorFile> file) {
     return PyTuple_Pack(3, capsule.get(), names.get(), metadata.get());
 }
 
-/// _load(path, access): a capsule, the names, the metadata
-PyObject* load(PyObject*, PyObject* const* arguments, Py_ssize_t) {
+PyObject* show(isthmus::Result<TensorFile> file) { return show_file(std::make_unique<TensorFile>(std::move(*file))); }
+PyObject* show(const isthmus::Result<Tensor>& bytes) { return to_object(bytes); }
+
+/// open(descriptor, access) of the file at a path, as Python shows it.
+template <auto& open>
+PyObject* open_path(PyObject*, PyObject* const* arguments, Py_ssize_t) {
     isthmus::shared::Access access{};
     if (!read_access(arguments[1], access)) return nullptr;
     const int descriptor = open_file(arguments[0]);
     if (descriptor < 0) return nullptr;
     return guarded([&]() -> PyObject* {
-        isthmus::Result<TensorFile> file = isthmus::load_impl::load_descriptor(descriptor, access);
-        if (file) return show_file(std::make_unique<TensorFile>(std::move(*file)));
+        auto opened = open(descriptor, access);
+        if (opened) return show(std::move(opened));
         const Ref path(PyObject_Repr(arguments[0]));
         const std::string_view name = isthmus::detail::utf8_of(path.get());
-        if (name.data() != nullptr) raise_system(file.error().prefixed(isthmus::detail::concat({name, ": "})));
+        if (name.data() != nullptr) raise_system(opened.error().prefixed(isthmus::detail::concat({name, ": "})));
         return nullptr;
     });
 }
@@ -103,8 +107,10 @@ PyObject* get_tensor(PyObject*, PyObject* const* arguments, Py_ssize_t) {
 }  // namespace
 
 PyMethodDef package::load_methods[] = {
-    {"_load", with_keywords(counted<load, 2>), METH_FASTCALL,
+    {"_load", with_keywords(counted<open_path<isthmus::load_impl::load_descriptor>, 2>), METH_FASTCALL,
      "_load(path, access): a capsule, the names, the metadata"},
+    {"_load_bytes", with_keywords(counted<open_path<isthmus::load_impl::map_descriptor>, 2>), METH_FASTCALL,
+     "_load_bytes(path, access): the file's pages as a uint8 tensor"},
     {"_load_at", with_keywords(counted<get_tensor<&TensorFile::at>, 2>), METH_FASTCALL, "_load_at(file, name)"},
     {"_load_copy", with_keywords(counted<get_tensor<&TensorFile::copy>, 2>), METH_FASTCALL, "_load_copy(file, name)"},
     {nullptr, nullptr, 0, nullptr},

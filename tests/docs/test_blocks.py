@@ -40,14 +40,15 @@ CLAIMED = {
     **{("docs/publishing.md", "sh", i): "tests/install/test_publishing_guide.py" for i in (0, 2, 3, 5)},
     **{("docs/shared.md", "python", i): "tests/install/test_shared_guide.py" for i in range(3)},
     ("docs/shared.md", "cpp", 0): "tests/install/test_shared_guide.py",
+    **{("README.md", language, i): "tests/install/test_readme.py" for language, i in (("cmake", 0), ("sh", 2))},
     ("docs/weights.md", "python", 0): "tests/install/test_weights_guide.py",
+    ("docs/weights.md", "python", 1): "tests/install/test_weights_guide.py",
     ("docs/weights.md", "cpp", 0): "tests/install/test_weights_guide.py",
 }
 
 #: The same → why nothing compiles or runs it.
 LEFT_OUT = {
     ("README.md", "sh", 1): "the commands of the gate itself",
-    ("README.md", "cmake", 0): "docs/install.md has it whole, and tests/install/test_install_guide.py builds that",
     ("docs/install.md", "sh", 0): "how the package comes into an environment, as that of the tests did",
     ("docs/install.md", "sh", 2): "it downloads; tests/install/test_consumers.py finds it in CMake's error",
     ("docs/publishing.md", "sh", 1): "an isolated build, which downloads its requirements",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -51,3 +52,14 @@ def test_the_nanobind_module_in_a_new_project(tmp_path: Path) -> None:
     readmes.shell(install, tmp_path / "first", PYTHONPATH=packages)
     use = "import first, numpy as np; x = np.zeros((2, 3), np.float32); first.invert(x); assert (x == 1).all()"
     readmes.shell(f"python -c '{use}'", tmp_path / "first", PYTHONPATH=packages)
+
+
+@pytest.mark.skipif("ISTHMUS_SANITIZER" in os.environ, reason="the compiler would run under the sanitizer")
+def test_the_build_with_cmake(tmp_path: Path) -> None:
+    if shutil.which("cmake", path=readmes.PATH) is None:
+        pytest.skip("cmake is not installed")
+    (tmp_path / "first.cpp").write_text(readmes.texts(REPOSITORY, "cpp")[1])
+    (tmp_path / "CMakeLists.txt").write_text(readmes.texts(REPOSITORY, "cmake")[0])
+    commands = readmes.texts(REPOSITORY, "sh")[2]
+    readmes.shell(commands, tmp_path)
+    assert (tmp_path / re.search(r"build/\S+\.so", commands)[0]).is_file()  # type: ignore[index]

@@ -16,9 +16,8 @@ isthmus = pytest.importorskip("isthmus")
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "weights.md").read_text()
 
 
-def block(language: str) -> str:
-    (found,) = re.findall(rf"(?ms)^```{language}\n(.*?)^```$", GUIDE)
-    return str(found)
+def block(language: str, which: int = 0) -> str:
+    return str(re.findall(rf"(?ms)^```{language}\n(.*?)^```$", GUIDE)[which])
 
 
 @pytest.fixture
@@ -34,6 +33,29 @@ def test_python(folder: Path) -> None:
         [sys.executable, "-c", block("python")], cwd=folder, capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stdout) == (0, "1 float32 (2,) True\n4.0\n"), done.stderr
+
+
+def text(value: bytes) -> bytes:
+    return struct.pack("<Q", len(value)) + value
+
+
+def test_other_formats(tmp_path: Path) -> None:
+    numpy = pytest.importorskip("numpy")
+    pytest.importorskip("torch")
+    numpy.savez(tmp_path / "arrays.npz", x=numpy.ones(3))
+    header = struct.pack("<4sIQQ", b"GGUF", 3, 2, 1)
+    header += text(b"general.architecture") + struct.pack("<I", 8) + text(b"llama")
+    header += text(b"output_norm.weight") + struct.pack("<IQIQ", 1, 8, 0, 0)
+    header += text(b"output.weight") + struct.pack("<IQQIQ", 2, 32, 8, 8, 32)
+    (tmp_path / "model.gguf").write_bytes(header + bytes(-len(header) % 32) + bytes(32 + 8 * 34))
+    command = [sys.executable, "-c", block("python", 1)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    said = r"""llama 2
+isthmus.Tensor\(float32\[8\] on cpu at \S+, read-only\)
+{'output.weight': 'Q8_0'}
+isthmus.Tensor\(uint8\[8, 34\] on cpu at \S+, read-only\)
+"""
+    assert (done.returncode, re.fullmatch(said, done.stdout) is not None) == (0, True), done.stdout + done.stderr
 
 
 def test_cpp(folder: Path) -> None:

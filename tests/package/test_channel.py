@@ -168,7 +168,13 @@ def test_only_scalars_of_numpy_are_reshaped():
         ({"a": [1, {2}]}, r"'x': found <class 'set'>; expected an array, None, .* at x\['a'\]\[1\]"),
         (Request("a", object()), r"at x\.tokens"),
         ({(1, 2): 3}, r"found \(1, 2\); expected None, a bool, a number or a string as a key of x"),
-        ([collections.OrderedDict(a=1)], r"at x\[0\]"),
+        ([collections.OrderedDict(a=1)], r"found <class '.*OrderedDict'>; expected .*, at x\[0\]; dict\(\) makes one"),
+        (
+            collections.OrderedDict(a=1),
+            r"found <class '.*OrderedDict'>; expected .* a dict, .*, at x; dict\(\) makes one",
+        ),
+        (object(), r"found <class 'object'>; expected an array, None, .* at x$"),
+        ({1}, r"found <class 'set'>; expected an array, None, .* at x$"),
     ],
 )
 def test_what_cannot_be_sent_is_named_and_nothing_is_sent(x: Any, words: str):
@@ -176,6 +182,26 @@ def test_what_cannot_be_sent_is_named_and_nothing_is_sent(x: Any, words: str):
     with left, right:
         with pytest.raises(TypeError, match=words):
             left.send(x)
+        assert not right.poll()
+
+
+@pytest.mark.parametrize(
+    ("leaf", "words"),
+    [
+        (np.array([None]), "dtype object"),
+        (np.array(["a"]), "dtype <U1"),
+        (np.zeros(2, ">f4"), "dtype >f4"),
+        (np.ma.array([1], mask=[1]), "MaskedArray"),
+    ],
+)
+def test_an_array_that_is_refused_has_its_place_named(leaf: Any, words: str):
+    left, right = shared.Channel.pair()
+    with left, right:
+        with pytest.raises(isthmus.TensorBufferError, match=rf"^argument 'x', at x\['a'\]\[1\]: .*{words}") as info:
+            left.send({"a": [np.ones(2), leaf]})
+        with pytest.raises(isthmus.TensorBufferError, match=rf"^argument 'x': .*{words}") as alone:
+            left.send(leaf)
+        assert info.value.code == alone.value.code
         assert not right.poll()
 
 

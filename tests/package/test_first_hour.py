@@ -42,7 +42,6 @@ def test_a_framework_that_is_not_installed_is_said_to_be_missing(name: str) -> N
 KINDS = {
     "a.pt": (b"PK\x03\x04", "zip archive, as torch"),
     "a.npy": (b"\x93NUMPY", "numpy.save"),
-    "a.gguf": (b"GGUF\x03\0\0\0", "GGUF"),
     "a.h5": (b"\x89HDF\r\n\x1a\n", "HDF5"),
     "a.gz": (b"\x1f\x8b\x08", "gzip"),
     "a.pkl": (b"\x80\x05\x95\x0b", "pickle"),

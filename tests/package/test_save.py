@@ -184,5 +184,19 @@ def test_other_arguments(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as info:
         isthmus.save(tmp_path / "nowhere" / "x", {})
     assert info.value.filename == str(tmp_path / "nowhere" / "x")
+    for text in ("a\0b", b"a\0b", "\0"):
+        with pytest.raises(isthmus.TensorValueError, match=r"argument 'path': found .*; expected a path without a NUL"):
+            isthmus.save(text, {})
     isthmus.save(tmp_path / "empty", {})
     assert len(isthmus.load(tmp_path / "empty")) == 0
+
+
+def test_a_header_that_nobody_would_load(path: Path) -> None:
+    """100 million bytes are the most for the format's own library, and for load()."""
+    longest = 100_000_000 - len('{"__metadata__":{"a":""}}')
+    with pytest.raises(isthmus.TensorValueError, match=r"found a header of 1\d{8} bytes; expected at most 100000000"):
+        isthmus.save(path, {}, metadata={"a": "x" * (longest + 1)})
+    assert os.listdir(path.parent) == []
+    isthmus.save(path, {}, metadata={"a": "x" * (longest - 64)})
+    with pytest.importorskip("safetensors").safe_open(path, framework="np") as judge:
+        assert len(judge.metadata()["a"]) == len(isthmus.load(path).metadata["a"]) == longest - 64
