@@ -176,11 +176,11 @@ ISTHMUS_RARE Result<void> TensorSlot<H>::convert_object(PyObject* object, const 
 }
 template <class H>
 ISTHMUS_ALWAYS_INLINE Result<void> TensorSlot<H>::check_object(PyObject* object, const Requirement& r,
-                                                               const char* function, const char* argument,
-                                                               Match* match) noexcept {
+                                                               const char* function, const char* argument, Match* match,
+                                                               bool is_read) noexcept {
     Match own(function);
     Match& of_call = match != nullptr ? *match : own;
-    if (!read(object, r, argument)) {
+    if (!is_read && !read(object, r, argument)) {
         if (r.converts == Converts::objects && is_no_array(result_.error()))
             return convert_object(object, r, argument, of_call);
         return argument_error(result_.error(), function);
@@ -191,10 +191,9 @@ ISTHMUS_ALWAYS_INLINE Result<void> TensorSlot<H>::check_object(PyObject* object,
 template <class H>
 Loaded TensorSlot<H>::load(PyObject* object, const Requirement& r, const char* function, const char* argument,
                            Match* match) noexcept {
-    if (ISTHMUS_LIKELY(read_array(object, r))) {
-        if (ISTHMUS_LIKELY(r.size_count < 0 && meets(descriptor(), result_->flags(), r))) return Loaded::yes;
-    }
-    const Result<void> checked = check_object(object, r, function, argument, match);
+    const bool is_read = read_array(object, r);
+    if (ISTHMUS_LIKELY(is_read && r.size_count < 0 && meets(descriptor(), result_->flags(), r))) return Loaded::yes;
+    const Result<void> checked = check_object(object, r, function, argument, match, is_read);
     return ISTHMUS_LIKELY(checked.has_value()) ? Loaded::yes : raise_in_call(checked.error());
 }
 template <class H>

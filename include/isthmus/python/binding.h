@@ -229,8 +229,8 @@ private:
     friend struct BackendAccess;
     bool read_array(PyObject* object, const Requirement& r) noexcept;
     bool read(PyObject* object, const Requirement& r, const char* argument) noexcept;
-    Result<void> check_object(PyObject*, const Requirement&, const char* function, const char* argument,
-                              Match*) noexcept;
+    Result<void> check_object(PyObject*, const Requirement&, const char* function, const char* argument, Match*,
+                              bool is_read) noexcept;
     Result<void> convert(PyObject* object, const Requirement& r, const char* argument, Match& match) noexcept;
     Result<void> convert_object(PyObject* object, const Requirement& r, const char* argument, Match& match) noexcept;
     Result<void> commit_now(const char* function, const char* argument) noexcept;
