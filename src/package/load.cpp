@@ -86,7 +86,7 @@ PyObject* open_path(PyObject*, PyObject* const* arguments, Py_ssize_t) {
     const int descriptor = open_file(arguments[0]);
     if (descriptor < 0) return nullptr;
     return guarded([&]() -> PyObject* {
-        auto opened = open(descriptor, access);
+        auto opened = open(descriptor, access);  // NOLINT(readability-redundant-parentheses)
         if (opened) return show(std::move(opened));
         const Ref path(PyObject_Repr(arguments[0]));
         const std::string_view name = isthmus::detail::utf8_of(path.get());
