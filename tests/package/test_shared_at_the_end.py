@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -9,6 +10,10 @@ import pytest
 
 if sys.platform != "linux":
     pytest.skip("Linux", allow_module_level=True)
+
+pytestmark = pytest.mark.skipif(
+    "ISTHMUS_SANITIZER" in os.environ, reason="the sanitizer reports threads that the end of the interpreter stops"
+)
 
 # `Late` keeps the interpreter ending for a while with the GIL given away, so that the threads ask for it in that time.
 PROGRAM = """
