@@ -13,6 +13,7 @@ import json
 import math
 import os
 import stat
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -169,9 +170,9 @@ class MappedTensorFile(TensorFile):
         self._bytes = memoryview(self._file.as_read_only())
         return self._read()
 
+    @abstractmethod
     def _read(self) -> tuple[Iterable[str], dict[str, Any]]:
         """The names and the metadata in `self._bytes`."""
-        raise NotImplementedError
 
     def close(self) -> None:
         super().close()
