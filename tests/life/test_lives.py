@@ -3,6 +3,7 @@ what outlives one does no harm."""
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import sys
 import sysconfig
@@ -78,10 +79,12 @@ def test_a_hundred_lives(program: Path) -> None:
 def test_a_life_leaves_next_to_nothing(program: Path) -> None:
     """A life in which Isthmus was used leaves at most 2 kB more than one in which it was not."""
 
-    def left(code: str) -> int:
-        lives, left = run(program, 23, "last", code, LIVES_BYTES="1", PYTHONMALLOC="malloc", timeout=300).splitlines()
-        assert lives == "23 lives"
-        return int(left.split()[0])
+    # A median, since the interpreter's tables of addresses grow at other moments in each process: 1.9 to 4.1 kB a life.
+    def left(code: str) -> float:
+        variables = {"LIVES_BYTES": "1", "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
+        lines = [run(program, 23, "last", code, timeout=300, **variables).splitlines() for _ in range(7)]
+        assert {lives for lives, _ in lines} == {"23 lives"}
+        return statistics.median(int(left.split()[0]) for _, left in lines)
 
     uses = STAND_INS.replace("lives.keep(x)", "")
     without = "import array, gc, lives, weakref"
