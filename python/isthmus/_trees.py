@@ -76,8 +76,8 @@ class Plan:
             raise refusal(ValueError, "bad_argument", "x", cls, f"a tree of at most {_DEEPEST} levels, at {path[:60]}")
         below = depth + 1
         if cls is dict:
-            items = [(self._key(k, path), self._node(v, f"{path}[{k!r}]", below)) for k, v in x.items()]
-            return ["d", *map(list, items)]
+            items = [[self._key(k, path), self._node(v, f"{path}[{k!r}]", below)] for k, v in x.items()]
+            return ["d", *items]
         if cls is list or cls is tuple:
             return ["l" if cls is list else "t", *(self._node(v, f"{path}[{i}]", below) for i, v in enumerate(x))]
         if cls is bytes:

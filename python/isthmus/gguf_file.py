@@ -99,6 +99,10 @@ class _Reader:
         return [self.value(kind, levels - 1) for _ in range(count)]
 
 
+def _aligned(at: int, alignment: int) -> int:
+    return -(-at // alignment) * alignment
+
+
 class GgufFile(MappedTensorFile):
     """The tensors of a GGUF file; a quantised one is of uint8, with the bytes of a row's blocks as its last size."""
 
@@ -154,15 +158,12 @@ class GgufFile(MappedTensorFile):
         if type(alignment) is not int or alignment < 1 or alignment & (alignment - 1):
             self._fail(f"'general.alignment' is {alignment!r}; expected a power of two")
 
-        def aligned(at: int) -> int:
-            return -(-at // alignment) * alignment
-
-        begin, end = aligned(header_end), 0
+        begin, end = _aligned(header_end, alignment), 0
         for name, part in self._parts.items():
             if part.begin != end:
                 self._fail(f"tensor {name!r} begins at byte {part.begin} of the tensors; expected {end}")
-            end = aligned(part.end)
-            self._parts[name] = part._replace(begin=begin + part.begin)
+            end = _aligned(part.end, alignment)
+            self._parts[name] = Part(begin + part.begin, part.dtype, part.shape)
             self._check_part(name, self._parts[name])
 
     def __getitem__(self, name: str) -> Tensor:

@@ -145,6 +145,13 @@ class Pool:
         _isthmus._shared_trim(self._pool)
 
 
+def _lock() -> threading.Lock:
+    try:
+        return threading.Lock()
+    except RuntimeError as error:  # CPython's word for a lack of memory here
+        raise MemoryError(str(error)) from None
+
+
 class Channel:
     """One end of a connection that carries tensors and trees of them, with a pool.
 
@@ -163,7 +170,7 @@ class Channel:
         self._parts: list[Tensor] = []
         #: The messages of a tree follow each other: one at a time sends, and one receives, among threads and, of those
         #: who wait in an event loop, among tasks.
-        self._locks = {which: threading.Lock() for which in ("reader", "writer")}
+        self._locks = {"reader": _lock(), "writer": _lock()}
         self._turns: dict[str, tuple[Any, Any]] = {}
 
     @classmethod

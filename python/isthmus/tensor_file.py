@@ -9,8 +9,10 @@ See docs/weights.md.
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import math
+import operator
 import os
 import stat
 from abc import abstractmethod
@@ -156,7 +158,7 @@ class Part(NamedTuple):
         """The tensor at `ptr`, in memory that `of` keeps."""
         strides = None
         if self.column_major:
-            strides = tuple(math.prod(self.shape[:d]) for d in range(len(self.shape)))
+            strides = (*itertools.accumulate(self.shape[:-1], operator.mul, initial=1),)
         return _isthmus._from_fields(ptr, self.shape, strides, self.dtype, Device("cpu"), of.read_only, False, None, of)
 
 

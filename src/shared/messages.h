@@ -90,7 +90,7 @@ inline Result<Tensor> view_within(const Tensor& flat, std::uint64_t offset, DTyp
         return spec;
     };
     Result<Tensor> view = catch_error([&] { return Tensor::wrap_spec(describe, Tensor(flat)); });
-    if (!view) return bad_message({"the tree says a tensor that cannot be: ", view.error().what()});
+    if (!view) return bad_tensor("the tree", std::move(view).error());
     std::int64_t first = 0, last = 0;
     if (!reach(view->descriptor(), padded, first, last) || isthmus::detail::magnitude(first) > offset ||
         (last >= 0 && static_cast<std::uint64_t>(last) >= static_cast<std::uint64_t>(flat.nbytes()) - offset))

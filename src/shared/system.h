@@ -61,6 +61,11 @@ struct Identity {
 ISTHMUS_COLD inline Error bad_message(isthmus::detail::Message text) {
     return make_error(ErrorCode::bad_message, text);
 }
+/// Of a tensor that was described there and could not be made: memory that runs out is nobody's message.
+ISTHMUS_COLD inline Error bad_tensor(std::string_view sender, Error error) {
+    if (error.code() == ErrorCode::out_of_memory) return error;
+    return bad_message({sender, " says a tensor that cannot be: ", error.what()});
+}
 
 #if defined(__linux__)
 

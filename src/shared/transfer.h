@@ -201,8 +201,7 @@ inline Result<Tensor> open_tensor(const Message& m, Access access, File file) {
         return spec;
     };
     Result<Tensor> tensor = catch_error([&] { return Tensor::wrap_spec(spec_of_message, std::move(*hold)); });
-    if (!tensor && tensor.error().code() != ErrorCode::out_of_memory)
-        return bad_message({"the message says a tensor that cannot be: ", tensor.error().what()});
+    if (!tensor) return bad_tensor("the message", std::move(tensor).error());
     return tensor;
 }
 
