@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import functools
 import gc
 import os
 import re
@@ -20,8 +21,8 @@ import calls
 ROUNDS, PER_ROUND, MANY = 3, 8, 200
 #: How often such a loss is measured anew, each time after more calls.
 CACHES_FILLED = 4
-#: Seconds that a call may take.
-LIMIT = 8
+#: Seconds of the processor that a call may take, and seconds that all those of one process may.
+CALL_LIMIT, LIMIT = 1.5, 60
 
 library = ctypes.PyDLL(None)
 library.failing_call.restype = ctypes.py_object
@@ -33,14 +34,30 @@ library.failing_tell_of_death.argtypes = [ctypes.c_int]
 CALL = ctypes.cast(library.PyObject_CallNoArgs, ctypes.c_void_p).value
 
 
+#: The file and the function in which the last call has raised.
+raised = [""]
+
+
+def raising(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{os.path.basename(trace.tb_frame.f_code.co_filename)}!{trace.tb_frame.f_code.co_name}" if trace else ""
+
+
 def armed(call: Callable, n: int, lasting: bool) -> str:
-    """How a call ends whose n-th allocation fails."""
+    """How a call ends whose n-th allocation fails. Free lists are emptied first, or the n-th were another each time."""
+    gc.collect()
+    signal.setitimer(signal.ITIMER_PROF, CALL_LIMIT)
     try:
         return told(library.failing_call(CALL, call, n, lasting))
     except BaseException as error:
+        raised[0] = raising(error)
         if isinstance(error, MemoryError):
             return "MemoryError"
         return f"raises {type(error).__name__}: {error}"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def told(value: object) -> str:
@@ -133,7 +150,7 @@ def sweep_one(make: Callable, warm: bool, n: int, lasting: bool, right: str) -> 
         if warm:
             blocks, files = lost(call, n, lasting)
             if files > 0:
-                tell(f"loses {files} files in {PER_ROUND} calls\0{where}")
+                tell(f"loses {files} files in {PER_ROUND} calls\0{where}at last in:\n{place()}{raised[0]}\n")
                 return
             if blocks >= PER_ROUND // 2:  # or free lists and caches were filled, which ends
                 for _ in range(CACHES_FILLED):
@@ -141,7 +158,7 @@ def sweep_one(make: Callable, warm: bool, n: int, lasting: bool, right: str) -> 
                     if blocks < MANY // 2:
                         break
             if blocks >= MANY // 2:
-                tell(f"loses {blocks} blocks in {MANY} calls\0{where}at last in:\n{place()}")
+                tell(f"loses {blocks} blocks in {MANY} calls\0{where}at last in:\n{place()}{raised[0]}\n")
                 return
         tell("\2")
 
@@ -154,7 +171,7 @@ def sweep_one(make: Callable, warm: bool, n: int, lasting: bool, right: str) -> 
         step, text = "the next call: ", f"{text}before it one failed in:\n{where}"
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        said = "takes too long" if number == signal.SIGALRM else f"dies of {signal.Signals(number).name}"
+        said = "takes too long" if number in (signal.SIGALRM, signal.SIGPROF) else f"dies of {signal.Signals(number).name}"
         return f"{step}{said}\0{text}"
     if os.WEXITSTATUS(status) != 0:
         return f"{step}exits with {os.WEXITSTATUS(status)}\0{text}"
@@ -196,6 +213,7 @@ def main() -> int:
     for name, make in table.items():
         if options.only and not any(word in f"{options.world}.{name}" for word in options.only):
             continue
+        known = functools.partial(calls.known, options.world, name)
         for warm in (False, True):
             count, right = allocations(make, warm)
             step = max(1, -(-count // options.at_most)) if options.at_most else 1
@@ -207,8 +225,7 @@ def main() -> int:
                     if outcome:
                         said, _, trace = outcome.partition("\0")
                         trace = named(trace)
-                        known = calls.known(options.world, name, said, trace)
-                        if known:
+                        if known(said, trace):
                             continue
                         wrong.setdefault(said, []).append(f"{n}{'…' * lasting}")
                         traces.setdefault(said, trace)

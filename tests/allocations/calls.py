@@ -28,10 +28,10 @@ def is_nanobinds(trace: str) -> bool:
 
 
 def is_pybind11s(trace: str) -> bool:
-    """Whether all that ran in the call of pybind11's function was pybind11's dispatcher."""
+    """Whether all that ran in the call of pybind11's function was pybind11's own."""
     ours = [function for file, function in stack(trace) if file.startswith("isthmus_pybind11")]
-    first = next((function for function in ours if not function.startswith("std::")), "")
-    return first.startswith("pybind11::cpp_function::dispatcher")
+    calls = [i for i, function in enumerate(ours) if function.startswith("pybind11::cpp_function::dispatcher")]
+    return bool(calls) and all(function.startswith(("pybind11::", "std::")) for function in ours[: calls[0]])
 
 
 def is_cpythons_loop(trace: str) -> bool:
@@ -61,6 +61,12 @@ def asked_by(function: str) -> Callable[[str], bool]:
         return f"!{function}" in "".join(asked[:2])
 
     return is_first
+
+
+def is_socketpairs(trace: str) -> bool:
+    """Whether the exception came from socket.socketpair(), or has no traceback, for which there was no memory either."""
+    raised = {("socket.py", "socketpair"), ("socket.py", "__init__"), ("armed.py", "armed")}
+    return not raised.isdisjoint(stack(trace))
 
 
 def anywhere(_: str) -> bool:
@@ -98,6 +104,16 @@ KNOWN = (
         *(".*", ".*", "loses"),
         asked_by("PyCell_New"),
     ),
+    Known(
+        "CPython loses the list or tuple by which an empty list is extended if there is no memory for its items",
+        *(".*", ".*", "loses"),
+        asked_by("list_extend"),
+    ),
+    Known(
+        "the standard library loses a descriptor while it is a number (socket.socketpair)",
+        *("package", "shared_channel", "loses . files"),
+        is_socketpairs,
+    ),
     Known("NumPy frees half of a method without memory (PyArrayMethod_FromSpec_int)", ".*", "ufunc", ".*SIGSEGV"),
     Known(
         "NumPy loses memory when it is asked for the name of such a dtype, with all the memory there is",
@@ -109,8 +125,8 @@ KNOWN = (
         is_nanobinds,
     ),
     Known(
-        "pybind11 makes the text of a result that it could not convert where no exception may pass",
-        *("pybind11", ".*", ".*dies of SIGABRT"),
+        "pybind11 makes texts of results and arguments that it could not convert where no exception may pass",
+        *("pybind11", ".*", ".*(dies of SIGABRT|Invoked with: <repr raised)"),
         is_pybind11s,
     ),
     Known(
@@ -342,6 +358,33 @@ def package() -> dict[str, Make]:
 
     table["load"] = load
 
+    def load_gguf() -> Callable[[], Any]:
+        import struct
+
+        import isthmus.gguf_file  # which CPython imports at the first file
+
+        text = struct.pack("<Q", 1) + b"w"
+        header = b"GGUF" + struct.pack("<IQQ", 3, 1, 0) + text + struct.pack("<IQQIQ", 2, 2, 2, 0, 0)
+        path = os.path.join(tempfile.mkdtemp(), "model.gguf")
+        with open(path, "wb") as file:
+            file.write(header + bytes(-len(header) % 32 + 16))
+        return lambda: isthmus.load(path)["w"].shape
+
+    table["load_gguf"] = load_gguf
+
+    def load_npz(savez: Callable[..., None]) -> Make:
+        import isthmus.npz_file
+
+        def ready() -> Callable[[], Any]:
+            path = os.path.join(tempfile.mkdtemp(), "arrays.npz")
+            savez(path, w=grid())
+            return lambda: isthmus.load(path)["w"].shape
+
+        return ready
+
+    table["load_npz"] = load_npz(np.savez)
+    table["load_npz_compressed"] = load_npz(np.savez_compressed)
+
     def save() -> Callable[[], Any]:
         path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
         x = grid()
@@ -384,6 +427,7 @@ def casters(binder: str) -> dict[str, Make]:
     table: dict[str, Make] = {}
     import numpy as np
 
+    repr(producers()["numpy_swapped"]())  # binders print what they refuse, and NumPy's first print is NumPy's
     for name, make in producers().items():
         table[f"sum_{name}"] = prepared(make, ext.sum)
         table[f"count_{name}"] = prepared(make, ext.count)
