@@ -55,6 +55,8 @@ _OTHER_KINDS = {
     "m": "time differences",
     "V": "raw bytes of a dtype that NumPy does not know",
 }
+#: How zlib says Z_MEM_ERROR.
+_NO_MEMORY = "Error -4 "
 #: What the standard library raises for archives that are not sound.
 _BROKEN = (
     *(zipfile.BadZipFile, zlib.error, struct.error),
@@ -180,6 +182,8 @@ class NpzFile(MappedTensorFile):
         return self._fail(f"tensor {name!r} has the dtype {descr[:200]!r}, {what}; {wanted}", "bad_dtype")
 
     def _fail_with(self, error: Exception, what: str) -> NoReturn:
+        if isinstance(error, zlib.error) and str(error).startswith(_NO_MEMORY):
+            raise MemoryError(str(error)) from None
         try:
             self._fail(f"{what}: {error or type(error).__name__}")
         except Error as said:

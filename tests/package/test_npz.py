@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -243,3 +244,14 @@ def test_the_interface_is_that_of_every_file(path: Path) -> None:
             use()
     assert tensor.shape == (3,)
     assert str(path) not in Path("/proc/self/maps").read_text()
+
+
+def test_zlib_without_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: object) -> bytes:
+        raise zlib.error("Error -4 while decompressing data")
+
+    np.savez_compressed(path, x=np.ones(3))
+    file = isthmus.load(path)
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", read)
+    with pytest.raises(MemoryError, match="Error -4"):
+        file["x"]
