@@ -75,19 +75,26 @@ def place() -> str:
     return buffer.value.decode(errors="replace")
 
 
+#: (file, place) -> the function there.
+functions: dict[tuple[str, str], str] = {}
+
+
 def named(trace: str) -> str:
     """The trace with the names of hidden functions, which the files' own symbols have."""
     files = {os.path.basename(file): file for file in mapped_files()}
     places: dict[str, list[str]] = {}
-    for file, place in re.findall(r"^(\S+)!\?\+(0x[0-9a-f]+)$", trace, re.MULTILINE):
-        places.setdefault(file, []).append(place)
+    hidden = re.findall(r"^(\S+)!\?\+(0x[0-9a-f]+)$", trace, re.MULTILINE)
+    for file, place in hidden:
+        if (file, place) not in functions:
+            places.setdefault(file, []).append(place)
     for file, at in places.items():
         command = ["addr2line", "-a", "-i", "-f", "-C", "-e", files.get(file, file), *at]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         blocks = re.split(r"^0x[0-9a-f]+\n", done.stdout, flags=re.MULTILINE)[1:]
         for place, block in zip(at, blocks, strict=False):
-            name = block.splitlines()[-2]  # the last is the function itself, into which the others were inlined
-            trace = trace.replace(f"{file}!?+{place}", f"{file}!{name}+{place}")
+            functions[file, place] = block.splitlines()[-2]  # the function itself, into which the others were inlined
+    for file, place in hidden:
+        trace = trace.replace(f"{file}!?+{place}", f"{file}!{functions.get((file, place), '?')}+{place}")
     return trace
 
 

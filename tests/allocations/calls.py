@@ -127,7 +127,7 @@ KNOWN = (
     ),
     Known(
         "pybind11 makes texts of results and arguments that it could not convert where no exception may pass",
-        *("pybind11", ".*", ".*(dies of SIGABRT|Invoked with: <repr raised)"),
+        *("pybind11", ".*", ".*(dies of SIG(ABRT|SEGV)|Invoked with: <repr raised)"),
         is_pybind11s,
     ),
     Known(
