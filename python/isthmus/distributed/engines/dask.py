@@ -75,6 +75,8 @@ def _goes_as_before(framework: Framework, x: Any) -> bool:
             return False
         if x.numel() == 0:  # whose strides NumPy does not keep
             return False
+        if x.is_contiguous():
+            return policy_of(ENGINE) == "copy_on_write"
         x = x.detach().numpy()
     elif name != "numpy":
         return False
