@@ -61,7 +61,7 @@ constexpr bool isthmus_mutant_stays(int number) {
 #: All that uses the bridge, with the package itself; not tests/life, which compiles its own for half an hour.
 BRIDGE = Mirror(
     (
-        "isthmus_test_ext", "isthmus_module", "isthmus_c",
+        "isthmus_test_ext", "isthmus_module", "isthmus_object", "isthmus_c",
         "isthmus_nanobind_test_ext", "isthmus_pybind11_test_ext",
         "isthmus_torch_nanobind_test_ext", "isthmus_torch_pybind11_test_ext",
         "isthmus_operators_test_ext", "isthmus_operators_nanobind_test_ext", "isthmus_operators_pybind11_test_ext",
