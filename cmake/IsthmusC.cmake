@@ -8,6 +8,8 @@ endif()
 
 add_library(isthmus_c SHARED ${isthmus_c_sources})
 add_library(isthmus::c ALIAS isthmus_c)
+# No VERSION and no SOVERSION: its symbols have the version of the C ABI. A wheel cannot hold the links of a versioned
+# file name, and a process that has the library of a wheel and that of a prefix must not have two.
 set_target_properties(isthmus_c PROPERTIES EXPORT_NAME c OUTPUT_NAME isthmus)
 target_link_libraries(isthmus_c PRIVATE isthmus_core $<BUILD_INTERFACE:isthmus_build_flags>)
 target_include_directories(
@@ -15,12 +17,6 @@ target_include_directories(
                       $<INSTALL_INTERFACE:${ISTHMUS_INSTALL_INCLUDEDIR}>)
 target_include_directories(isthmus_c SYSTEM
                            INTERFACE $<BUILD_INTERFACE:${isthmus_dlpack_dir}>)
-# A wheel cannot hold the links that a versioned file name needs.
-if(NOT ISTHMUS_WHEEL_LAYOUT)
-  # A program that was linked goes on with any library of the same C ABI, whatever the release is called.
-  isthmus_read_c_abi_version(isthmus_c_abi)
-  set_target_properties(isthmus_c PROPERTIES VERSION ${isthmus_c_abi}.${PROJECT_VERSION} SOVERSION ${isthmus_c_abi})
-endif()
 if(isthmus_c_map AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
   target_link_options(isthmus_c PRIVATE "LINKER:--version-script=${isthmus_c_map}")
   set_target_properties(isthmus_c PROPERTIES LINK_DEPENDS "${isthmus_c_map}")

@@ -12,7 +12,3 @@ endfunction()
 macro(isthmus_read_version out)
   isthmus_read_define(${out} core/config.h ISTHMUS_VERSION "\"([0-9]+\\.[0-9]+\\.[0-9]+)")
 endmacro()
-
-macro(isthmus_read_c_abi_version out)
-  isthmus_read_define(${out} c/isthmus.h ISTHMUS_C_ABI_VERSION " ([0-9]+)$")
-endmacro()

@@ -6,6 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import isthmus
+
 HEADERS = sorted((Path(__file__).resolve().parents[2] / "include" / "isthmus" / "c").glob("*.h"))
 
 
@@ -34,3 +36,12 @@ def test_needs_no_python_and_no_framework(libisthmus: Path, needs) -> None:
     wanted = nm(libisthmus, "--undefined-only")
     assert wanted
     assert [name for name in wanted if re.match(r"_?Py|_ZN2at|_ZN3c10|isthmus", name)] == []
+
+
+def test_one_name_in_a_prefix_and_in_the_wheel(libisthmus: Path, needs) -> None:
+    """A process that loads both by their names has one library."""
+    needs("readelf")
+    wheel = Path(isthmus.__file__).parent / "lib" / "libisthmus.so"
+    for library in {libisthmus, wheel}:
+        said = subprocess.run(["readelf", "-d", library], capture_output=True, text=True, check=True).stdout
+        assert re.findall(r"\(SONAME\).*\[(.*)\]", said) == ["libisthmus.so"]

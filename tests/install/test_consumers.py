@@ -141,10 +141,7 @@ def test_add_subdirectory(tmp_path: Path) -> None:
     dlpack = f"-DISTHMUS_DLPACK_INCLUDE_DIR={isthmus.get_include()}"
     run(*cmake(tmp_path, f"-DISTHMUS_SOURCE={REPOSITORY}", dlpack))
     check_built(tmp_path, "all")
-    header = Path(isthmus.get_include(), "isthmus", "c", "isthmus.h").read_text()
-    abi = header.split("#define ISTHMUS_C_ABI_VERSION ")[1].split()[0]
-    libraries = {path.name for path in (tmp_path / "isthmus").glob("libisthmus.so*")}
-    assert libraries == {"libisthmus.so", f"libisthmus.so.{abi}", f"libisthmus.so.{abi}.{isthmus.__version__}"}
+    assert [path.name for path in (tmp_path / "isthmus").glob("libisthmus.so*")] == ["libisthmus.so"]
 
 
 def test_in_the_wheel_of_another_project(tmp_path: Path) -> None:
