@@ -135,6 +135,11 @@ KNOWN = (
         *("torch", ".*", ".*dies of SIGABRT"),
         is_torchs,
     ),
+    Known(
+        "torch.from_dlpack() calls the deleter when it has no memory for the tensor, and leaves the capsule its own call",
+        *("torch", "torch_from_dlpack", ".*SIGSEGV"),
+        lambda trace: "TensorMaker11make_tensor" in trace,
+    ),
     Known("torch's own name for a lack of memory", "torch", ".*", ".*OutOfMemoryError: Failed to allocate a Tensor"),
     Known("a tensor that there is no memory to list is left out of isthmus.live()", ".*", "live_traced$", "0$"),
 )
