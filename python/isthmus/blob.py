@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import filterfalse
 from typing import Any, NoReturn
 
 from ._isthmus import Device, DType, Error, Tensor, _from_fields, from_dlpack
@@ -204,7 +205,7 @@ def _attributes(blob: object) -> Mapping[str, Any]:
 
 
 def _check_keys(fields: Mapping[str, Any], what: str = "a mapping") -> None:
-    missing = [name for name in _REQUIRED if name not in fields]
+    missing = [*filterfalse(fields.__contains__, _REQUIRED)]
     if missing:
         raise refusal(
             ValueError,
@@ -213,7 +214,7 @@ def _check_keys(fields: Mapping[str, Any], what: str = "a mapping") -> None:
             sorted(map(str, fields)),
             f"{what} with {', '.join(map(repr, missing))} as well",
         )
-    unknown = [name for name in fields if name not in _REQUIRED and name not in _OPTIONAL]
+    unknown = [*filterfalse(_FIELDS.__contains__, fields)]
     if unknown:
         known = ", ".join(_FIELDS)
         raise refusal(ValueError, "bad_argument", "blob", unknown[0], f"no key but {known}")

@@ -178,7 +178,9 @@ def sweep_one(make: Callable, warm: bool, n: int, lasting: bool, right: str) -> 
         step, text = "the next call: ", f"{text}before it one failed in:\n{where}"
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        said = "takes too long" if number in (signal.SIGALRM, signal.SIGPROF) else f"dies of {signal.Signals(number).name}"
+        said = (
+            "takes too long" if number in (signal.SIGALRM, signal.SIGPROF) else f"dies of {signal.Signals(number).name}"
+        )
         return f"{step}{said}\0{text}"
     if os.WEXITSTATUS(status) != 0:
         return f"{step}exits with {os.WEXITSTATUS(status)}\0{text}"
