@@ -64,7 +64,7 @@ def asked_by(function: str) -> Callable[[str], bool]:
 
 
 def is_socketpairs(trace: str) -> bool:
-    """Whether the exception came from socket.socketpair(), or has no traceback, for which there was no memory either."""
+    """Whether the exception came from socket.socketpair(), or has no traceback for lack of memory."""
     raised = {("socket.py", "socketpair"), ("socket.py", "__init__"), ("armed.py", "armed")}
     return not raised.isdisjoint(stack(trace))
 
@@ -136,7 +136,7 @@ KNOWN = (
         is_torchs,
     ),
     Known(
-        "torch.from_dlpack() calls the deleter when it has no memory for the tensor, and leaves the capsule its own call",
+        "torch.from_dlpack() calls the deleter if it has no memory for the tensor, and the capsule calls it again",
         *("torch", "torch_from_dlpack", ".*SIGSEGV"),
         lambda trace: "TensorMaker11make_tensor" in trace,
     ),

@@ -154,7 +154,8 @@ void failing_tell_of_death(int file) {
     struct sigaction action{};
     action.sa_handler = tell_of_death;
     action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
-    for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM, SIGPROF}) sigaction(signal, &action, nullptr);
+    for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM, SIGPROF})
+        sigaction(signal, &action, nullptr);
 }
 }
 
