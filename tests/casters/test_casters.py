@@ -142,6 +142,22 @@ def test_a_reply_is_in_the_callers_framework(ext, torch, jax):
     assert z.tolist() == [0, 2, 4]
 
 
+@pytest.mark.parametrize("package", ["numpy", "torch", "jax"])
+def test_a_package_alone_makes_no_reply_in_its_framework(ext, package):
+    class Wrapper:
+        __module__ = f"{package}.mine"
+        memory = np.arange(3, dtype=np.float32)
+
+        def __dlpack__(self, *, max_version=None, **_):
+            return self.memory.__dlpack__(max_version=max_version)
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    reply = type(ext.twice(Wrapper()))
+    assert (reply.__module__, reply.__name__) == ("isthmus", "Tensor")
+
+
 def test_a_tensor_is_every_frameworks(ext, torch):
     x = ext.counting(4)
     assert type(x).__module__ == "isthmus"

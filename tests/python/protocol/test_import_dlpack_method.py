@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 
+import capsules
 import numpy as np
 import pytest
 
@@ -82,6 +83,20 @@ def test_device_is_asked_of_the_producer(take) -> None:
     with pytest.raises(ext.Error):
         take(x, device=(2, 0))
     assert x.asked[-1]["dl_device"] == (2, 0)
+
+
+def test_memory_that_the_producer_moves_is_shared(take) -> None:
+    """It is of the producer's making, and no second copy."""
+
+    class Elsewhere(Producer):
+        def __dlpack__(self, **keywords):
+            capsule = super().__dlpack__(**keywords)
+            return capsule if "dl_device" in keywords else capsules.on_device(capsule, (2, 0))
+
+    a = np.arange(6, dtype=np.float32)
+    x = Elsewhere(a)
+    assert take(x, device=(1, 0))["data"] == a.ctypes.data
+    assert x.asked[-1]["dl_device"] == (1, 0)
 
 
 def test_an_older_producer_cannot_move_the_data(take, refused) -> None:

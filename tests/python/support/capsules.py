@@ -101,6 +101,13 @@ def add_flags(capsule: object, flags: int) -> object:
     return capsule
 
 
+def on_device(capsule: object, device: tuple[int, int]) -> object:
+    """The same versioned capsule, whose memory is said to be there."""
+    found = ManagedVersioned.from_address(_pointer(capsule, _NAMES[True])).tensor.device
+    found.type, found.id = device
+    return capsule
+
+
 @dataclass
 class Content:
     """A managed tensor, copied out field by field."""
