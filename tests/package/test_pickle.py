@@ -175,3 +175,10 @@ def test_a_message_of_before_has_four_fields(kind, sealed):
 def test_a_broken_message(arguments, text):
     with pytest.raises(isthmus.Error, match=text):
         isthmus._rebuild(*arguments)
+
+
+@pytest.mark.parametrize(("protocol", "error"), [("2", TypeError), (2**70, OverflowError)])
+def test_a_protocol_that_is_none(protocol: object, error: type[Exception]) -> None:
+    tensor = isthmus.from_dlpack(np.ones(3))
+    with pytest.raises(error):
+        tensor.__reduce_ex__(protocol)  # type: ignore[arg-type]

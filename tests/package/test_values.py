@@ -350,3 +350,21 @@ def test_a_device_type_beyond_those_of_dlpack_is_no_other(number: int) -> None:
     assert beyond != "cpu"
     assert "cpu" not in repr(beyond)
     assert str(number) in repr(beyond)
+
+
+class Column:
+    """It has what a dtype of NumPy has, and is called otherwise."""
+
+    isnative = True
+    name = "float32"
+    itemsize = 4
+
+
+def test_a_name_of_a_dtype_makes_no_dtype() -> None:
+    with pytest.raises(TypeError):
+        isthmus.DType(Column())
+
+
+def test_what_is_called_a_dtype_is_none_of_numpys() -> None:
+    mine = type("mydtype", (), dict(vars(Column)))()
+    assert isthmus.DType("float32") != mine

@@ -43,6 +43,12 @@ def test_no_typestr(take, refused, typestr: str) -> None:
     assert repr(typestr) in str(refused("bad_dtype", BufferError, take, Interface(typestr=typestr)))
 
 
+@pytest.mark.parametrize("typestr", [3, None, "\udc80"])
+def test_a_typestr_that_is_no_text(take, refused, typestr: object) -> None:
+    error = refused("bad_dtype", BufferError, take, Interface(typestr=typestr))
+    assert "no valid 'typestr'; expected a string such as '<f4'" in str(error)
+
+
 def test_layouts(take, elements) -> None:
     memory = bytes(range(256))
     x = Interface(typestr="|u1", shape=(2, 3), strides=(1, 10))
