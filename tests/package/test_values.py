@@ -361,7 +361,7 @@ class Column:
 
 
 def test_a_name_of_a_dtype_makes_no_dtype() -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(isthmus.Error, match="dtype"):
         isthmus.DType(Column())
 
 
