@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 import isthmus
 
@@ -64,6 +65,13 @@ def test_packed_and_aligned_records(ext, points):
     las = np.zeros(4, LAS)
     las["x"], las["source"], las["rest"] = 10, 1, 2
     assert (las.strides, ext.sum_las(las)) == ((34,), 52)
+
+
+def test_a_step_that_nobody_takes_may_be_any(ext, points):
+    for few in (points[:1], points[:0]):
+        assert ext.sum_points(as_strided(few, strides=(7,))) == 6 * len(few)
+    with pytest.raises((TypeError, ValueError)):
+        ext.sum_points(as_strided(points[:2], strides=(7,)))
 
 
 def test_written_in_place(ext, points):

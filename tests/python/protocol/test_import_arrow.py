@@ -90,8 +90,19 @@ def test_the_way_back_is_the_same_object() -> None:
     assert ext.hand(x, "tensor").owner is x
 
 
+def with_null_in_a_list(values: object, **fields: object) -> Plain:
+    made = Plain(values, valid=b"\x05", **fields)
+    made.inner.null_count = 1
+    return made
+
+
 BAD = {
-    "a null": (Plain, {"valid": b"\x05", "null_count": 1}, "not_values", "Plain.__arrow_c_array__() has nulls"),
+    "a null": (
+        Plain,
+        {"valid": b"\x05", "null_count": 1},
+        "not_values",
+        "Plain.__arrow_c_array__() has nulls, which DLPack cannot say; fill them first",
+    ),
     "an unknown null": (Plain, {"valid": b"\x05", "null_count": -1}, "not_values", "has nulls"),
     "a null in a whole byte": (
         lambda values, **fields: Plain(range(20), **fields),
@@ -101,7 +112,20 @@ BAD = {
     ),
     "metadata of no length": (Plain, {"metadata": b"\1\0\0\0" + b"\xff" * 4}, "bad_dtype", "an extension type"),
     "bits": (Plain, {"form": b"b"}, "bad_dtype", "'b': bits, eight to a byte; cast it to uint8"),
-    "dates": (Plain, {"form": b"tdD"}, "bad_dtype", "'tdD': times; cast it to int64"),
+    "dates": (Plain, {"form": b"tdD"}, "bad_dtype", "'tdD': times; cast it to int64 by way of int32"),
+    "times": (Plain, {"form": b"ttu"}, "bad_dtype", "'ttu': times; cast it to int64 first (pyarrow: x.cast"),
+    "lists of times": (
+        Plain,
+        {"form": b"ttu", "lists": (2,)},
+        "bad_dtype",
+        "cast the items of its lists to int64 first (pyarrow: x.flatten(recursive=True).cast",
+    ),
+    "lists of nulls": (
+        with_null_in_a_list,
+        {"lists": (2,)},
+        "not_values",
+        "fill the items of its lists first (pyarrow: x.flatten(recursive=True).fill_null(0)",
+    ),
     "strings": (Plain, {"form": b"u", "n_buffers": 3}, "bad_dtype", "'u': no counterpart in DLPack"),
     "a struct": (Plain, {"form": b"+s", "n_buffers": 1}, "bad_dtype", "no counterpart"),
     "no format": (Plain, {"form": None}, "bad_dtype", "no counterpart"),
