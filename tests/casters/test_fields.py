@@ -447,6 +447,21 @@ class TestTrees:
         with pytest.raises(TypeError, match=r"argument 'tree.a\\x00b': expected a tensor"):
             ext.leaves_of({"a\0b": object()})
 
+    def test_a_key_that_is_no_text(self, ext):
+        class Key:
+            def __init__(self, raised):
+                self.raised = raised
+
+            def __str__(self):
+                raise self.raised
+
+        with pytest.raises(Exception, match="a key of the tree raised UnicodeEncodeError"):
+            ext.leaves_of({"\udc80": np.ones(2)})
+        with pytest.raises(Exception, match="a key of the tree raised ValueError: mine"):
+            ext.leaves_of({Key(ValueError("mine")): np.ones(2)})
+        with pytest.raises(KeyboardInterrupt):
+            ext.leaves_of({Key(KeyboardInterrupt()): np.ones(2)})
+
     def test_the_same_tree_of_others(self, ext):
         made = ext.copied_tree(self.TREE, False)
         assert list(made) == list(self.TREE)
