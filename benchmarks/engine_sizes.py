@@ -31,9 +31,17 @@ _LARGEST_OF_SEVERAL = 50_000
 _TIME, _FEWEST, _MOST = 1.5, 7, 51
 
 
+#: The way of each engine in this process.
+_ways: dict[str, str] = {}
+
+
 def switch(engine: str, way: str) -> None:
+    """Once for each change: what enable() itself does is no part of a message, nor are the caches that it empties."""
     import isthmus
 
+    if _ways.get(engine) == way:
+        return
+    _ways[engine] = way
     (isthmus.distributed.enable if way == "isthmus" else isthmus.distributed.disable)(engine)
 
 
