@@ -136,6 +136,18 @@ def lost(call: Callable, n: int, lasting: bool, calls_in_round: int = PER_ROUND)
     return tuple(min(of[i + 1] - of[i] for i in range(ROUNDS - 1)) for of in (blocks, files))  # type: ignore[return-value]
 
 
+def said_of_loss(call: Callable, n: int, lasting: bool) -> str:
+    blocks, files = lost(call, n, lasting)
+    if files > 0:
+        return f"loses {files} files in {PER_ROUND} calls"
+    if blocks >= PER_ROUND // 2:  # or free lists and caches were filled, which ends
+        for _ in range(CACHES_FILLED):
+            blocks, _ = lost(call, n, lasting, MANY)
+            if blocks < MANY // 2:
+                break
+    return f"loses {blocks} blocks in {MANY} calls" if blocks >= MANY // 2 else ""
+
+
 def sweep_one(make: Callable, warm: bool, n: int, lasting: bool, right: str) -> str:
     """What is wrong with the call when this allocation fails; "" if nothing is."""
 
@@ -155,17 +167,9 @@ def sweep_one(make: Callable, warm: bool, n: int, lasting: bool, right: str) -> 
             tell(f"the next call: {again}\0{where}")
             return
         if warm:
-            blocks, files = lost(call, n, lasting)
-            if files > 0:
-                tell(f"loses {files} files in {PER_ROUND} calls\0{where}at last in:\n{place()}{raised[0]}\n")
-                return
-            if blocks >= PER_ROUND // 2:  # or free lists and caches were filled, which ends
-                for _ in range(CACHES_FILLED):
-                    blocks, _ = lost(call, n, lasting, MANY)
-                    if blocks < MANY // 2:
-                        break
-            if blocks >= MANY // 2:
-                tell(f"loses {blocks} blocks in {MANY} calls\0{where}at last in:\n{place()}{raised[0]}\n")
+            loss = said_of_loss(call, n, lasting)
+            if loss:
+                tell(f"{loss}\0{where}at last in:\n{place()}{raised[0]}\n")
                 return
         tell("\2")
 

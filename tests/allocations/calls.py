@@ -20,18 +20,19 @@ def stack(trace: str) -> list[tuple[str, str]]:
     return [(line.partition("!")[0].strip(), line.partition("!")[2]) for line in lines]
 
 
-def is_nanobinds(trace: str) -> bool:
-    """Whether all that ran in the call of nanobind's function was nanobind's own."""
-    ours = [function for file, function in stack(trace) if file.startswith("isthmus_nanobind")]
-    calls = [i for i, function in enumerate(ours) if function.startswith("nanobind::detail::nb_func_vectorcall")]
-    return bool(calls) and all(function.startswith(("nanobind::", "nb_")) for function in ours[: calls[0]])
+def is_binders(module: str, call: str, *own: str) -> Callable[[str], bool]:
+    """Whether all that ran of the module in the binder's `call` of a function was the binder's own."""
+
+    def is_its_own(trace: str) -> bool:
+        ours = [function for file, function in stack(trace) if file.startswith(module)]
+        calls = [i for i, function in enumerate(ours) if function.startswith(call)]
+        return bool(calls) and all(function.startswith(own) for function in ours[: calls[0]])
+
+    return is_its_own
 
 
-def is_pybind11s(trace: str) -> bool:
-    """Whether all that ran in the call of pybind11's function was pybind11's own."""
-    ours = [function for file, function in stack(trace) if file.startswith("isthmus_pybind11")]
-    calls = [i for i, function in enumerate(ours) if function.startswith("pybind11::cpp_function::dispatcher")]
-    return bool(calls) and all(function.startswith(("pybind11::", "std::")) for function in ours[: calls[0]])
+is_nanobinds = is_binders("isthmus_nanobind", "nanobind::detail::nb_func_vectorcall", "nanobind::", "nb_")
+is_pybind11s = is_binders("isthmus_pybind11", "pybind11::cpp_function::dispatcher", "pybind11::", "std::")
 
 
 def is_cpythons_loop(trace: str) -> bool:
