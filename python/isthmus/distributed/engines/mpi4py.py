@@ -47,12 +47,13 @@ _SEVERAL = range(4 << 10, 64 << 10)
 def _goes_as_before(x: Any) -> bool:
     """Whether `x` is an array, or a list of arrays alone, that NumPy pickles in the least time, and whose elements lie
     in the same order, writable, where it reads them."""
-    cls, array = type(x), _array
+    cls, array, sizes = type(x), _array, _ALONE
     if cls is array:
-        return x.nbytes in _ALONE and x.flags.carray and not x.dtype.hasobject and policy_of(ENGINE) == "copy_on_write"
-    if (cls is not list and cls is not tuple) or not x:
+        x = (x,)
+    elif (cls is not list and cls is not tuple) or not x:
         return False
-    sizes = _SEVERAL if len(x) > _FEW else _ALONE
+    elif len(x) > _FEW:
+        sizes = _SEVERAL
     for one in x:
         if type(one) is not array or one.nbytes not in sizes or not one.flags.carray or one.dtype.hasobject:
             return False
