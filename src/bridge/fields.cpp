@@ -233,7 +233,8 @@ bool load_integers(PyObject* object, std::int64_t* out, std::size_t count, const
     return true;
 }
 
-/// Built in Python: by constructors and helpers of the libraries that the objects come from.
+/// Built in Python: by constructors and helpers of the libraries that the objects come from. Without closures: CPython
+/// 3.11 loses a call's arguments if there is no memory for the cell of one.
 inline constexpr const char* rebuild_source = R"(
 def rebuild(like, sparse_format, fields):
     import copy, dataclasses, sys
@@ -253,8 +254,8 @@ def rebuild(like, sparse_format, fields):
         return made
     if hasattr(like, 'column') and hasattr(like, 'schema'):
         arrow = sys.modules['pyarrow']
-        return kind.from_arrays([arrow.array(fields[name]) for name in fields], names=list(fields))
-    if dataclasses.is_dataclass(like) and all(f.init for f in dataclasses.fields(like) if f.name in fields):
+        return kind.from_arrays(list(map(arrow.array, fields.values())), names=list(fields))
+    if dataclasses.is_dataclass(like) and {f.name for f in dataclasses.fields(like) if not f.init}.isdisjoint(fields):
         made = dataclasses.replace(like, **fields)
         for name, value in getattr(like, '__dict__', {}).items():
             if name not in made.__dict__:  # no field: it was set later
@@ -281,6 +282,7 @@ inline PyObject* find_rebuild_function() {
         return nullptr;
     Ref done(PyRun_String(rebuild_source, Py_file_input, names.get(), names.get()));
     Ref function = done ? dict_item(names.get(), "rebuild") : Ref();
+    if (!done && PyErr_Occurred() == nullptr) PyErr_NoMemory();  // the tokenizer of CPython sets nothing then
     if (function && rebuild_function.keep(function.get())) (void)function.release();
     return *rebuild_function;
 }

@@ -92,12 +92,11 @@ private:
             return false;
         return DType(found) == expected;
     }
+    /// The typestr has it, "<M8[ns]": numpy.datetime_data() gives half a tuple if there is no memory.
     static bool same_unit(PyObject* dtype, const NumpyType& type) {
-        const Ref numpy = answered(PyImport_ImportModule("numpy"));
-        const Ref unit = answered(PyObject_CallMethod(numpy.get(), "datetime_data", "O", dtype));
-        if (!PyTuple_Check(unit.get()) || PyTuple_Size(unit.get()) != 2) return false;
-        return utf8_of(PyTuple_GetItem(unit.get(), 0)) == type.text &&
-               integer(Ref::borrow(PyTuple_GetItem(unit.get(), 1))) == 1;
+        const std::string typestr = text(attribute(dtype, "str").get());
+        const std::size_t unit = typestr.find('[');
+        return unit != std::string::npos && typestr.substr(unit) == concat({"[", type.text, "]"});
     }
     bool same_record(PyObject* dtype, const NumpyType& type, const std::string& path) {
         const Ref names = attribute(dtype, "names");
@@ -182,8 +181,9 @@ bool is_numpy_array(PyObject* object) {
     TypeCopy copy;
     ProducerType scratch;
     const ProducerType* type = cached_type(Py_TYPE(object), copy);
-    if (type == nullptr) type = find_type_quietly(Py_TYPE(object), scratch);
-    return type != nullptr && type->protocol == Protocol::numpy;
+    if (type == nullptr) type = find_type(Py_TYPE(object), scratch);
+    if (type == nullptr) throw Unanswered();
+    return type->protocol == Protocol::numpy;
 }
 
 Error not_an_array(PyObject* object, const NumpyType& type, const char* argument) {
@@ -306,13 +306,13 @@ Result<Tensor> own_numpy_as(PyObject* object, const NumpyType& type, const Impor
 
 PyObject* to_numpy_as(const Tensor& tensor, const NumpyType& type) noexcept {
     if (!tensor) Py_RETURN_NONE;
-    try {
-        return surviving_exit([&] { return array_of(tensor, type); });
-    } catch (const Unanswered&) {
-        return nullptr;
-    } catch (const std::bad_alloc&) {
-        return PyErr_NoMemory();
-    }
+    return surviving_exit([&]() -> PyObject* {
+        try {
+            return with_memory([&] { return array_of(tensor, type); }, nullptr);
+        } catch (const Unanswered&) {
+            return nullptr;
+        }
+    });
 }
 
 }  // namespace detail

@@ -234,6 +234,20 @@ OWNED = {
 }
 
 
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, MemoryError, ValueError])
+def test_an_interrupt_in_the_name_of_an_element(ext, kind):
+    class Key(str):
+        def __repr__(self):
+            raise kind
+
+    batch = {Key("a"): np.ones(3, np.float32)}
+    if kind is ValueError:
+        assert ext.stack_by_name(batch) == 1
+    else:
+        with pytest.raises(kind):
+            ext.stack_by_name(batch)
+
+
 @pytest.mark.parametrize("name", OWNED)
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, MemoryError])
 def test_an_interrupt_leaves_the_binders_own_containers(ext, name, kind) -> None:

@@ -59,6 +59,22 @@ def test_in_the_name_of_a_field(kind: type) -> None:
     assert not calm
 
 
+@pytest.mark.parametrize("kind", [*KINDS, ValueError])
+def test_in_the_name_of_an_element(kind: type) -> None:
+    np = pytest.importorskip("numpy")
+
+    class Key(str):
+        def __repr__(self) -> str:
+            raise kind
+
+    batch = {Key("a"): np.ones(3, np.float32)}
+    if kind is ValueError:
+        assert ext.total_by_name(batch) == 3
+    else:
+        with pytest.raises(kind):
+            ext.total_by_name(batch)
+
+
 def test_at_the_first_look_at_torchs_storages() -> None:
     pytest.importorskip("torch")
     source = """

@@ -44,12 +44,15 @@ public:
         *std::to_chars(text_ + start_, text_ + sizeof text_ - 1, place).ptr = '\0';
         return text_;
     }
-    /// Of a mapping: the key.
+    /// Of a mapping: the key. NULL if an interrupt or a lack of memory is set.
     ISTHMUS_COLD const char* of(PyObject* key) noexcept {
         size_ = start_;
         const Ref shown(PyObject_Repr(key));
         const char* text = shown ? PyUnicode_AsUTF8AndSize(shown.get(), nullptr) : nullptr;
-        if (text == nullptr) PyErr_Clear();
+        if (text == nullptr) {
+            if (PyErr_ExceptionMatches(PyExc_MemoryError) || !PyErr_ExceptionMatches(PyExc_Exception)) return nullptr;
+            PyErr_Clear();
+        }
         add(text != nullptr ? text : "?");
         return text_;
     }
@@ -91,10 +94,14 @@ public:
             named_ = true;
         }
     }
-    template <class Place>
-    const How& of(Place place) noexcept {
+    const How& of(Py_ssize_t place) noexcept {
         if (named_) how_.argument = name_.of(place);
         return how_;
+    }
+    /// Of a mapping: NULL if showing the key raised what no error may hide.
+    const How* of(PyObject* key) noexcept {
+        if (named_ && (how_.argument = name_.of(key)) == nullptr) return nullptr;
+        return &how_;
     }
 
 private:

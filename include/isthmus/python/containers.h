@@ -153,7 +153,10 @@ struct MapContents {
             PyObject* item = list_item(held.get(), i);
             PyObject* name = tuple_item(item, 0);
             auto& [key, value] = elements.add();
-            if (!key.load(name, how) || !value.load(tuple_item(item, 1), places.of(name))) return false;
+            if (!key.load(name, how)) return false;
+            const auto* of_value = places.of(name);
+            if (of_value == nullptr) return Binder::raise();
+            if (!value.load(tuple_item(item, 1), *of_value)) return false;
         }
         return true;
     }
@@ -185,7 +188,9 @@ struct MapContents<Binder, X, K, E> {
             auto& key = keys.add();
             if (!key.load(name, how)) return false;
             E& value = made.try_emplace(key.take()).first->second;
-            if (!elements.load(tuple_item(item, 1), value, places.of(name), i)) return false;
+            const auto* of_value = places.of(name);
+            if (of_value == nullptr) return Binder::raise();
+            if (!elements.load(tuple_item(item, 1), value, *of_value, i)) return false;
         }
         return true;
     }
