@@ -64,6 +64,11 @@ def asked_by(function: str) -> Callable[[str], bool]:
     return is_first
 
 
+def within(function: str) -> Callable[[str], bool]:
+    """Whether this function ran when the memory was lacking."""
+    return lambda trace: any(other.startswith(function) for _, other in stack(trace))
+
+
 def is_socketpairs(trace: str) -> bool:
     """Whether the exception came from socket.socketpair(), or has no traceback for lack of memory."""
     raised = {("socket.py", "socketpair"), ("socket.py", "__init__"), ("armed.py", "armed")}
@@ -93,7 +98,7 @@ KNOWN = (
     Known(
         "CPython's iterator over a dict's items untracks itself before it is tracked if its tuple has no memory",
         *(".*", ".*", ".*SIGSEGV"),
-        lambda trace: any(function.startswith("dictiter_dealloc") for _, function in stack(trace)[:3]),
+        within("dictiter_dealloc"),
     ),
     Known(
         "CPython repeats without an end if there is no memory for the place where a handler goes on",
@@ -116,10 +121,30 @@ KNOWN = (
         *("package", "shared_channel", "loses . files"),
         is_socketpairs,
     ),
+    Known(
+        "CPython keeps a list in its table of those that are printed if there is no memory to take it out",
+        *(".*", ".*", "the next call: .*"),
+        within("Py_ReprLeave"),
+    ),
+    Known(
+        "NumPy makes dtypes of dicts and texts without asking whether there is memory (arraydescr_new)",
+        *(".*", "(records|events|times|owned_points)", ".*(dies of|ValueError)"),
+        within("arraydescr_new"),
+    ),
     Known("NumPy frees half of a method without memory (PyArrayMethod_FromSpec_int)", ".*", "ufunc", ".*SIGSEGV"),
     Known(
         "NumPy loses memory when it is asked for the name of such a dtype, with all the memory there is",
         *(".*", ".*(_swapped|_objects|_of_numpy)$", "loses"),
+    ),
+    Known(
+        "the translator of errors is registered with the first error: without memory a binder's own class is raised",
+        *("nanobind|pybind11", "(tree_wrong|protocol_failing)", "raises RuntimeError: (argument|no tensor today)"),
+        within("nanobind::detail::register_exception_translator"),
+    ),
+    Known(
+        "nanobind makes instances and bound methods without asking whether there is memory",
+        *("nanobind", "protocol", ".*dies of"),
+        within("nanobind::detail::"),
     ),
     Known(
         "nanobind prints the arguments that it refuses without asking whether there is memory",
@@ -127,8 +152,13 @@ KNOWN = (
         is_nanobinds,
     ),
     Known(
+        "pybind11 makes instances without asking whether there is memory",
+        *("pybind11", "protocol", ".*dies of"),
+        within("pybind11_"),
+    ),
+    Known(
         "pybind11 makes texts of results and arguments that it could not convert where no exception may pass",
-        *("pybind11", ".*", ".*(dies of SIG(ABRT|SEGV)|Invoked with: <repr raised)"),
+        *("pybind11", ".*", ".*(dies of SIG(ABRT|SEGV)|incompatible function arguments|Could not allocate)"),
         is_pybind11s,
     ),
     Known(
@@ -425,7 +455,26 @@ def bridge() -> dict[str, Make]:
             return ext.hand(ext.tensor_of(x), "numpy") if hasattr(ext, "tensor_of") else None
 
         table[f"hand_{name}"] = prepared(make, hand)
-    return table
+    import numpy as np
+
+    a, row = np.ones((2, 3), np.float32), np.ones(3, np.float32)
+    t, wide = ext.tensor_of(row), np.arange(3)
+    arguments: dict[str, Callable[[], Any]] = {
+        "arguments_missing": lambda: ext.distances(a),
+        "arguments_unknown": lambda: ext.distances(a, c=a),
+        "argument_wrong": lambda: ext.image_height(np.ones((2, 2))),
+        "overloads": lambda: ext.dot(row, row),
+        "owned": lambda: ext.keep_typed(row, y=np.ones(3)),
+        "owned_list": lambda: ext.keep_all_typed([row, wide], True),
+        "owned_wrong": lambda: ext.keep_typed(a),
+        "list": lambda: ext.total_of([row, row], 2),
+        "dict": lambda: ext.total_by_name({"a": row}),
+        "dict_wrong": lambda: ext.total_by_name({"a": row, "b": wide}),
+        "dict_returned": lambda: ext.named(row),
+        "hand_like": lambda: ext.hand_like(t, wide),
+        "values": lambda: ext.dtype_back(np.dtype("int8"), "cuda:1"),
+    }
+    return table | {name: functools.partial(lambda call: call, call) for name, call in arguments.items()}
 
 
 def casters(binder: str) -> dict[str, Make]:
@@ -439,14 +488,102 @@ def casters(binder: str) -> dict[str, Make]:
         table[f"count_{name}"] = prepared(make, ext.count)
         table[f"which_{name}"] = prepared(make, ext.which)
         table[f"keep_{name}"] = prepared(make, lambda x: (ext.keep(x), None)[1])
-    doubles = np.ones((2, 3))
+    row, doubles = np.arange(3, dtype=np.float32), np.ones(3)
     for call in ("twice", "twice_there", "twice_replied", "describe", "seen_float32", "signal_sum", "leaves_of"):
-        if hasattr(ext, call):
-            table[call] = prepared(producers()["numpy"], getattr(ext, call))
-            table[call + "_doubles"] = prepared(lambda: doubles, getattr(ext, call))
-    for call in ("counting", "counting_numpy", "nothing"):
+        table[call] = prepared(lambda: row, getattr(ext, call))
+        table[call + "_doubles"] = prepared(lambda: doubles, getattr(ext, call))
+    for call in ("counting", "counting_numpy"):
         table[call] = prepared(lambda: 4, getattr(ext, call))
-    return table
+    table["nothing"] = lambda: ext.nothing
+    return table | compound(ext)
+
+
+def compound(ext: Any) -> dict[str, Make]:
+    """Arguments and results of several parts: lists of numbers, records, structs, trees, containers; and values."""
+    import copy  # noqa: F401  an import within a call repeats without an end if there is no memory
+    import dataclasses  # noqa: F401
+    import types
+    from collections import OrderedDict, namedtuple
+
+    import numpy as np
+
+    ints, floats = np.array([0, 1, 1, 3], np.int32), np.array([1.0, 2, 4], np.float32)
+    matrix = {"indptr": ints, "indices": ints[:3], "data": np.ones(3), "shape": (3, 4)}
+    ragged = (np.array([0, 2, 3]), floats)
+    Point = namedtuple("Point", "x y")
+
+    class Bag(list):
+        """Which copy.copy() copies."""
+
+    tree = {"a": [floats, (np.ones(2), Point(floats, None))], "step": 3, "bag": Bag([floats])}
+    layer = {"weight": np.ones((2, 2), np.float32), "bias": floats[:2]}
+    model = {"first": layer, "second": {"weight": layer["weight"]}, "scale": 1.5}
+    point = np.dtype([("x", "f4"), ("y", "f4"), ("z", "f8")])
+    event = [
+        ("at", "M8[ns]"), ("took", "m8[ms]"), ("code", "S8"), ("name", "U8"), ("where", point),
+        ("matrix", "f4", (2, 3)), ("good", "?"),
+    ]  # fmt: skip
+    points, events = np.ones(2, point), np.zeros(1, np.dtype(event, align=True))
+
+    def nothing() -> None:
+        pass
+
+    def asked(call: Callable[[], Any]) -> Make:
+        return lambda: call
+
+    def call(name: str, *arguments: Any) -> Make:
+        return lambda: functools.partial(getattr(ext, name), *arguments)
+
+    producer = ext.Producer()
+    ext.twice_ragged(ragged)  # which compiles Python code: without memory CPython's compiler ends the process
+    return {
+        "list": call("numbers_float32", [[1, 2], [3, 4]]),
+        "list_of_arrays": call("numbers_float64", [np.arange(3), np.ones(3)]),
+        "list_of_scalars": call("numbers_int64", [np.int16(1), np.uint8(2)]),
+        "list_of_any": call("numbers_of_any", [[1, 2.5], [3, 4]]),
+        "list_uneven": call("numbers_float32", [[1, 2], [3]]),
+        "list_of_text": call("numbers_float32", ["1"]),
+        "list_or_number": call("numbers_then", [1, 2], nothing),
+        "records": call("sum_points", points),
+        "records_wrong": call("sum_points", np.ones(2, [("x", "f4"), ("y", "f4"), ("z", "f4")])),
+        "records_returned": call("make_points", 3),
+        "events": call("copy_events", events),
+        "times": call("since", np.zeros(2, "M8[ns]")),
+        "dict": call("matrix_sum", matrix),
+        "object": call("matrix_sum", types.SimpleNamespace(**matrix)),
+        "dict_returned": call("twice_matrix", matrix),
+        "dict_lacks": call("matrix_sum", {"indptr": ints}),
+        "object_lacks": call("matrix_sum", types.SimpleNamespace(indptr=ints)),
+        "dict_of_own": call("twice_matrix", OrderedDict(matrix)),
+        "tuple_returned": call("twice_ragged", ragged),
+        "structs": call("negate_model", model),
+        "struct_as_dict": call("twice_matrix_as_dict", matrix),
+        "kept": lambda: lambda: (ext.keep_pair((floats, np.ones(3))), ext.kept_pair() and None)[1],
+        "tree": call("leaves_of", tree),
+        "tree_returned": call("copied_tree", tree, False),
+        "tree_wrong": call("leaves_of", {"a": [object()]}),
+        "dtype": call("dtype_back", "float32"),
+        "dtype_of_numpy": call("dtype_back", np.dtype("f4")),
+        "dtype_wrong": call("dtype_back", "float99"),
+        "device": call("device_back", "cpu"),
+        "made": call("made_of", "int8"),
+        "made_there": call("zeros_there", floats, [2, 3], "int16"),
+        "vector": call("total_of_vector", [floats, floats], nothing),
+        "vector_wrong": call("total_of_vector", [floats, None], nothing),
+        "map": call("total_of_map", {"a": floats}, nothing),
+        "nested": call("total_of_nested", {"a": [floats]}, nothing),
+        "replies": call("replies", floats),
+        "replies_by_name": call("replies_by_name", floats),
+        "owned": call("own_vector", [floats]),
+        "owned_converted": call("own_converted", np.ones((2, 3))),
+        "owned_points": call("own_points", points),
+        "overloads": call("own_which", np.arange(3)),
+        "overloads_wrong": call("own_which", "x"),
+        "protocol_dlpack": asked(lambda: producer.__dlpack__(max_version=(1, 3))),
+        "protocol_array": asked(producer.__array__),
+        "protocol_interface": asked(lambda: producer.__array_interface__["shape"]),
+        "protocol_failing": asked(lambda: ext.Failing().__array__()),
+    }
 
 
 def operators() -> dict[str, Make]:

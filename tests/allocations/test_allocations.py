@@ -49,8 +49,12 @@ WHOLE = [
     "package.from_dlpack_arrow", "package.from_dlpack_number", "package.to_blob_buffer", "package.copy_numpy_strided",
     "package.repr", "package.slice", "package.strides", "package.np_asarray", "package.memoryview",
     "package.dlpack_versioned", "package.dlpack_wrong_stream", "package.interface", "package.arrow", "package.reduce",
-    "package.dtype_hash", "package.live_traced", "package.shared_send_receive", "package.load",
-    "bridge.borrow_versioned", "bridge.own_failing", "bridge.hand_numpy",
+    "package.dtype_hash", "package.dtype_numpy", "package.live_traced", "package.shared_send_receive", "package.load",
+    "bridge.borrow_versioned", "bridge.own_failing", "bridge.hand_numpy", "bridge.argument", "bridge.overloads",
+    "bridge.owned", "bridge.list", "bridge.dict", "bridge.hand_like",
+    "nanobind.records", "nanobind.events", "nanobind.list", "nanobind.dict", "nanobind.object", "nanobind.tuple",
+    "nanobind.struct", "nanobind.tree", "nanobind.made", "nanobind.vector", "nanobind.replies", "nanobind.owned",
+    "nanobind.protocol",
     "operators.dot", "operators.shift", "operators.ufunc", "operators.repr", "torch.to_torch",
 ]  # fmt: skip
 
