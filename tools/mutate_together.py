@@ -58,7 +58,7 @@ constexpr bool isthmus_mutant_stays(int number) {
 }
 """
 
-#: All that uses the bridge, with the package itself; not tests/life, which compiles its own for half an hour.
+#: All that uses the bridge, with the package itself.
 BRIDGE = Mirror(
     (
         "isthmus_test_ext", "isthmus_module", "isthmus_object", "isthmus_c",
@@ -68,7 +68,7 @@ BRIDGE = Mirror(
         "isthmus_torch_stable_ext", "isthmus_torch_test_ext",
     ),
     (),
-    ("tests/python", "tests/casters", "tests/operators", "tests/torch", "tests/package",
+    ("tests/python", "tests/casters", "tests/operators", "tests/torch", "tests/package", "tests/life",
      "tests/frameworks/test_matrix.py", "tests/allocations"),
 )  # fmt: skip
 #: How many tests of a guard its first process gets. The next gets those that took so many seconds together.
