@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 import importlib.util
@@ -231,6 +232,14 @@ class Failing:
         return (1, 0)
 
 
+def arrow_format(schema: Any) -> bytes | None:
+    """The first member of an ArrowSchema."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype = ctypes.c_void_p
+    pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    return ctypes.c_char_p.from_address(pointer(schema, b"arrow_schema")).value
+
+
 def producers() -> dict[str, Callable[[], Any]]:
     import array
 
@@ -310,6 +319,7 @@ def package() -> dict[str, Make]:
     of_tensor("interface", lambda t: t.__array_interface__["shape"])
     of_tensor("struct", lambda t: t.__array_struct__)
     of_tensor("arrow", lambda t: t.__arrow_c_array__())
+    of_tensor("arrow_format", lambda t: arrow_format(t.__arrow_c_array__()[0]))
     of_tensor("arrow_wrong", lambda t: t.__arrow_c_array__(), lambda: grid()[:, ::2])
     of_tensor("dtype_hash", lambda t: hash(t.dtype) and None)
     of_tensor("dtype_equals", lambda t: t.dtype == np.dtype("f4"))
@@ -628,7 +638,6 @@ def torch() -> dict[str, Make]:
 
 def itself() -> dict[str, Make]:
     """Calls that a sweep must find fault with, for its own test."""
-    import ctypes
 
     kept: list[object] = []
 

@@ -75,6 +75,75 @@ def test_in_the_name_of_an_element(kind: type) -> None:
             ext.total_by_name(batch)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_asked_after_an_interrupt(kind: type) -> None:
+    isthmus = pytest.importorskip("isthmus")
+    asked: list[str] = []
+
+    class MyDType:
+        @property
+        def name(self) -> str:
+            raise kind
+
+        def __str__(self) -> str:
+            asked.append("str")
+            return "my.float32"
+
+    with pytest.raises(kind):
+        isthmus.DType(MyDType())
+
+    class Array:
+        def __init__(self) -> None:
+            self.array = isthmus.empty(3, "float32")
+
+        def __dlpack__(self, stream: object = None) -> object:
+            return self.array.__dlpack__()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+        @property
+        def __array_interface__(self) -> object:
+            raise kind
+
+        @property
+        def __array_struct__(self) -> object:
+            asked.append("struct")
+            raise AttributeError
+
+    with pytest.raises(kind):
+        ext.tensor_of(Array())
+    assert asked == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", ["shape", "strides", "data"])
+def test_in_a_number_of_an_interface(kind: type, place: str) -> None:
+    class Number:
+        def __index__(self) -> int:
+            raise kind
+
+    class Interface:
+        def __init__(self) -> None:
+            fields = {"shape": (2,), "strides": (8,), "data": (4096, True), "typestr": "<f8", "version": 3}
+            self.__array_interface__ = {**fields, place: (Number(), True)[: 2 if place == "data" else 1]}
+
+    with pytest.raises(kind):
+        ext.tensor_of(Interface())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_in_the_name_of_a_dtype(kind: type) -> None:
+    np = pytest.importorskip("numpy")
+
+    class Name(str):
+        def __repr__(self) -> str:
+            raise kind
+
+    with pytest.raises(kind):
+        ext.tensor_of(np.zeros(2, np.dtype([(Name("a"), "f4")])))
+
+
 def test_at_the_first_look_at_torchs_storages() -> None:
     pytest.importorskip("torch")
     source = """

@@ -154,7 +154,10 @@ def test_the_order_of_the_bases_is_the_metaclass_s() -> None:
         def mro(cls) -> list[type]:
             return [cls, shown, object]
 
-    hidden = Meta("Hidden", (type("Base", (), {}),), {})
+    base = type("Base", (), {})
+    with pytest.raises(ext.Error, match="expected a tensor"):
+        ext.own(base())
+    hidden = Meta("Hidden", (base,), {})
     assert ext.own(hidden())["dtype"] == "float64"
 
     class Drops(type):

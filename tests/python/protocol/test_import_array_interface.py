@@ -38,7 +38,9 @@ def test_typestrs(take, typestr: str) -> None:
     assert found["data"] == x.address
 
 
-@pytest.mark.parametrize("typestr", ["<f:", "<i1/", "<f4 ", "<f", "<i33", "<i128", "f4", "xf4", "<z4", "<i0"])
+@pytest.mark.parametrize(
+    "typestr", ["<f:", "<i1/", "<f4 ", "<f", "<i33", "<i128", "f4", "xf4", "<z4", "<i0", "|b2", "<f5"]
+)
 def test_no_typestr(take, refused, typestr: str) -> None:
     assert repr(typestr) in str(refused("bad_dtype", BufferError, take, Interface(typestr=typestr)))
 
