@@ -22,6 +22,10 @@ inline bool stays(PyObject* object) {
 inline std::string joined(const std::string& path, std::string_view step) {
     return path.empty() ? std::string(step) : concat({path, ".", step});
 }
+/// As errors write it: "tree.layers.0".
+inline std::string name_in_tree(const std::string& argument, const std::string& path) {
+    return printable(path.empty() ? argument : joined(argument, path));
+}
 
 /// A tree of other tensors in the making. Its functions return an empty reference with a Python exception set, or what
 /// error() says.
@@ -171,7 +175,7 @@ Result<PyObject*> Tree::rebuild(PyObject* root, std::size_t expected, std::span<
 Result<void> Tree::walk(PyObject* object, const std::string& argument, const std::string& path,
                         const ImportOptions& options) {
     if (Py_EnterRecursiveCall(" while a tree of tensors is read"))
-        return detail::error_from_exception(ErrorCode::bad_layout, nullptr, "reading the tree");
+        return detail::error_from_exception(ErrorCode::bad_layout, argument.c_str(), "reading the tree");
     Result<void> done = PyDict_Check(object)                            ? walk_dict(object, argument, path, options)
                         : PyTuple_Check(object) || PyList_Check(object) ? walk_list(object, argument, path, options)
                                                                         : take(object, argument, path, options);
@@ -185,8 +189,10 @@ Result<void> Tree::walk_dict(PyObject* dict, const std::string& argument, const 
         PyObject* item = PyList_GET_ITEM(items.get(), i);
         const Ref text(PyObject_Str(PyTuple_GET_ITEM(item, 0)));
         const std::string_view key = detail::utf8_of(text.get());
-        if (key.data() == nullptr)
-            return detail::error_from_exception(ErrorCode::producer_failed, nullptr, "a key of the tree");
+        if (key.data() == nullptr) {
+            const std::string name = detail::name_in_tree(argument, path);
+            return detail::error_from_exception(ErrorCode::producer_failed, name.c_str(), "a key of this dict");
+        }
         if (auto done = walk(PyTuple_GET_ITEM(item, 1), argument, detail::joined(path, key), options); !done)
             return done;
     }
@@ -204,7 +210,7 @@ Result<void> Tree::walk_list(PyObject* list, const std::string& argument, const 
 Result<void> Tree::take(PyObject* object, const std::string& argument, const std::string& path,
                         const ImportOptions& options) {
     if (detail::stays(object)) return {};
-    const std::string name = detail::printable(path.empty() ? argument : detail::joined(argument, path));
+    const std::string name = detail::name_in_tree(argument, path);
     ImportOptions named = options;
     named.argument = name.c_str();
     Result<Tensor> tensor = isthmus::from_py(object, named);

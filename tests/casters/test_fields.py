@@ -455,9 +455,9 @@ class TestTrees:
             def __str__(self):
                 raise self.raised
 
-        with pytest.raises(Exception, match="a key of the tree raised UnicodeEncodeError"):
-            ext.leaves_of({"\udc80": np.ones(2)})
-        with pytest.raises(Exception, match="a key of the tree raised ValueError: mine"):
+        with pytest.raises(Exception, match=r"argument 'tree\.a': a key of this dict raised UnicodeEncodeError"):
+            ext.leaves_of({"a": {"\udc80": np.ones(2)}})
+        with pytest.raises(Exception, match="argument 'tree': a key of this dict raised ValueError: mine"):
             ext.leaves_of({Key(ValueError("mine")): np.ones(2)})
         with pytest.raises(KeyboardInterrupt):
             ext.leaves_of({Key(KeyboardInterrupt()): np.ones(2)})

@@ -125,7 +125,7 @@ ISTHMUS_COLD inline bool import_from_instance(ImportRequest& request) {
         if (PyErr_Occurred() != nullptr)
             return request.fail_with_exception(ErrorCode::producer_failed, {"looking at this ", type_name(object)});
     }
-    return refuse(type_has(Py_TYPE(object), interned().array) ? "; numpy.asarray(x) gives one" : "");
+    return refuse(type_has(Py_TYPE(object), interned().array) ? "; try numpy.asarray(x)" : "");
 }
 
 inline bool import_by_protocol(ImportRequest& request) {
