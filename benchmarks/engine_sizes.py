@@ -29,6 +29,8 @@ _SEVERAL = 100
 _LARGEST_OF_SEVERAL = 50_000
 # Seconds that a row may take, and rounds.
 _TIME, _FEWEST, _MOST = 1.5, 7, 51
+# Seconds of messages that a way sends in its turn, and the most of them: one alone would tell what the switch costs.
+_TURN, _MOST_OF_TURN = 2e-3, 20
 
 
 #: The way of each engine in this process.
@@ -216,6 +218,9 @@ def medians(trip: Trip, make: Callable[[], Any], quick: bool) -> dict[str, float
             trip(
                 way, [type(x[0])([0.0])] if hasattr(x[0], "untyped_storage") else [x[0][:1].copy()]
             )  # after the switch
-            times[way].append(trip(way, x))
+            taken = [trip(way, x)]
+            while sum(taken) < _TURN and len(taken) < _MOST_OF_TURN:
+                taken.append(trip(way, make()))
+            times[way] += taken
         rounds += 1
     return {way: statistics.median(taken) * 1000 for way, taken in times.items()}

@@ -215,6 +215,7 @@ REFUSED = {
     "a string": ("12", f"{WHERE}: expected an array, a sequence of numbers or a number, got str"),
     "strings": ([[1, 2], ["3", 4]], f"{WHERE}, element [1][0]: expected a number, got str"),
     "bytes": ([b"12"], f"{WHERE}, element [0]: expected a number, got bytes"),
+    "a class": ([1, np.float32], f"{WHERE}, element [1]: expected a number, got type"),
     "None": ([[1, 2], [3, None]], f"{WHERE}, element [1][1]: expected a number, got NoneType"),
     "a dict": ({"x": 1}, f"{WHERE}: expected an array, a sequence of numbers or a number, got dict"),
     "a set": ([{1, 2}], f"{WHERE}, element [0]: expected a number, got set"),

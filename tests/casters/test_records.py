@@ -94,6 +94,7 @@ def test_order_of_the_fields_and_other_ways_to_say_the_same(ext):
     ("array", "why"),
     [
         (np.zeros(2, "f8"), f"expected an array of {SPELLED}: the dtype is float64, expected {SPELLED}"),
+        (np.zeros(2, "V16"), f"the dtype is |V16, expected {SPELLED}"),
         (with_field("y", "f8"), "field 'y' is float64, expected float32"),
         (with_field("y", "i4"), "field 'y' is int32, expected float32"),
         (with_field("y", ">f4"), "field 'y' is >f4, which is not in this machine's byte order"),

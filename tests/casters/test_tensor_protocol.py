@@ -55,6 +55,13 @@ def test_two_ways_share_the_memory(ext, torch):
     assert np.shares_memory(np.from_dlpack(producer), np.asarray(memoryview(producer)))
 
 
+def test_a_method_of_the_class(ext):
+    producer = ext.Producer()
+    assert ext.Producer.__array__(producer).tolist() == np.asarray(producer).tolist()
+    with pytest.raises(TypeError, match=r"^__dlpack__\(\) needs an instance$"):
+        ext.Producer.__dlpack__()
+
+
 def test_what_devices_and_options_are_is_the_tensors_answer(ext):
     producer = ext.Producer()
     assert producer.__dlpack_device__() == (1, 0)
