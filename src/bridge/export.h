@@ -92,9 +92,9 @@ ISTHMUS_COLD inline Result<PyObject*> export_or_copy(Block* block, Framework fra
         theirs || code == ErrorCode::read_only || code == ErrorCode::needs_copy || code == ErrorCode::bad_layout;
     if (!curable || !Device(t.device).is_host()) return shared;
     const Result<Tensor> copy = copy_of(t, block->flags & flag::dlpack_known);
-    if (!copy) return shared;
+    if (!copy) return copy.error();
     Result<PyObject*> exported = export_apart(copy->block(), framework, facts, options);
-    return exported ? std::move(exported) : std::move(shared);
+    return exported || passes_through(exported.error()) ? std::move(exported) : std::move(shared);
 }
 
 /// By the row of the framework. isthmus.Tensor's Python types have been made.

@@ -627,11 +627,13 @@ def torch() -> dict[str, Make]:
     torch: Any = importlib.import_module("torch")
     x = torch.arange(6, dtype=torch.float32).reshape(2, 3)
     t = isthmus.from_dlpack(x)
+    backwards = t[::-1]  # torch has no negative strides
     sparse = torch.eye(3).to_sparse()  # torch's own lack of memory while it makes one is another error
     return {
         "from_dlpack": lambda: lambda: isthmus.from_dlpack(x),
         "from_dlpack_sparse": lambda: lambda: isthmus.from_dlpack(sparse),
         "to_torch": lambda: lambda: t[0].to("torch"),
+        "to_torch_copied": lambda: lambda: type(backwards.to("torch", allow_copy=True)).__name__,
         "torch_from_dlpack": lambda: lambda: torch.from_dlpack(t[0]),
     }
 
