@@ -182,6 +182,7 @@ ISTHMUS_COLD void copy_or_fail(PyObject* object, const ImportOptions& options, E
             *result = std::move(*copied);
             return;
         }
+        if (passes_through(copied.error())) error = std::move(copied).error();
     }
     result.fail(std::move(error));
 }

@@ -132,6 +132,61 @@ def test_in_a_number_of_an_interface(kind: type, place: str) -> None:
         ext.tensor_of(Interface())
 
 
+def number_of_an_interface(kind: type) -> dict:
+    class Number:
+        def __index__(self) -> int:
+            raise kind
+
+    return {"shape": (Number(),), "data": (4096, True), "typestr": "<f8", "version": 3}
+
+
+def interrupted_array(kind: type) -> object:
+    def array(*_: object) -> object:
+        raise kind
+
+    return array
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("__array_interface__", number_of_an_interface),
+        ("__arrow_c_array__", interrupted_array),
+        ("__arrow_c_stream__", interrupted_array),
+    ],
+)
+def test_in_the_protocol_that_is_tried_after_dlpack(kind: type, name: str, make: object) -> None:
+    class Producer:
+        def __dlpack__(self, **_: object) -> object:
+            raise BufferError("mine")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    setattr(Producer, name, make(kind))  # type: ignore[operator]
+    with pytest.raises(kind):
+        ext.tensor_of(Producer())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_while_a_copy_is_made_because_one_is_needed(kind: type) -> None:
+    asked: list[int] = []
+    memory = bytearray(16)
+
+    class Interface:
+        @property
+        def __array_interface__(self) -> dict:
+            asked.append(1)
+            if len(asked) > 1:
+                raise kind
+            return {"shape": (2,), "strides": (6,), "data": memory, "typestr": "<f4", "version": 3}
+
+    with pytest.raises(kind):
+        ext.own(Interface(), copy="if_needed")
+    assert len(asked) == 2
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_in_the_name_of_a_dtype(kind: type) -> None:
     np = pytest.importorskip("numpy")

@@ -32,9 +32,7 @@ ISTHMUS_COLD inline bool is_temporary(const ProtocolFacts& row, const ImportRequ
     // Whether it may be written is known, or does not matter.
     ImportRequest second{request.object, options, {again}, false, request.producer, outcome, true, &read};
     if (row.import(second)) return again.descriptor().data != first.data;
-    const Error& failure = outcome.error.look();
-    auto* cause = static_cast<PyObject*>(failure.cause());
-    interrupted = failure.code() == ErrorCode::out_of_memory || (cause != nullptr && passes_through(cause));
+    interrupted = passes_through(outcome.error.look());
     if (!interrupted) (void)outcome.error.take();
     return false;
 }
@@ -84,7 +82,8 @@ ISTHMUS_COLD inline bool import_after_dlpack(ImportRequest& request) {
                                                {"looking at this ", type_name(request.object)});
         request.out.reset();
         if (row.import(request)) return ISTHMUS_LIKELY(!request.ask_again) || tell_of_copy(row, request);
-        if (request.outcome.error.look().code() == ErrorCode::needs_copy) return false;  // all that stands in the way
+        const Error& why = request.outcome.error.look();
+        if (why.code() == ErrorCode::needs_copy || passes_through(why)) return false;  // all that stands in the way
         const Error other_reason = request.outcome.error.take();
         request.outcome.error.put(with_reason(told, other_reason, request.options.argument));
     }
