@@ -26,7 +26,7 @@ def _name_of(dtype: Any) -> str:
     """DLPack's name of a torch dtype; empty if it has none."""
     try:
         return dtype_of(dtype)[0].name
-    except Exception:
+    except (TypeError, ValueError):
         return ""
 
 
