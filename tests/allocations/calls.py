@@ -237,7 +237,10 @@ def arrow_format(schema: Any) -> bytes | None:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype = ctypes.c_void_p
     pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    return ctypes.c_char_p.from_address(pointer(schema, b"arrow_schema")).value
+    try:
+        return ctypes.c_char_p.from_address(pointer(schema, b"arrow_schema")).value
+    except ctypes.ArgumentError:  # as which ctypes tells a lack of memory
+        raise MemoryError from None
 
 
 def producers() -> dict[str, Callable[[], Any]]:
