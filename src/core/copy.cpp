@@ -14,22 +14,105 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Eight bytes that lie `step` bytes apart, in one store: stores are what such a loop waits for.
-ISTHMUS_ALWAYS_INLINE void pack_bytes(const char* from, std::int64_t step, char* to) noexcept {
-    std::uint64_t word = 0;
-    ISTHMUS_UNROLLED for (unsigned i = 0; i < 8; ++i, from += step) word |=
-        std::uint64_t{static_cast<unsigned char>(*from)}
-        << 8 * (std::endian::native == std::endian::little ? i : 7 - i);
-    std::memcpy(to, &word, sizeof word);
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define ISTHMUS_HAS_SHUFFLES
+#endif
+#endif
+
+#if defined(ISTHMUS_HAS_SHUFFLES)
+/// 16 bytes of words, which every vector unit has.
+template <class Word>
+struct Words {
+    static constexpr int count = 16 / sizeof(Word);
+    using Type [[gnu::vector_size(16)]] = Word;
+
+    static ISTHMUS_ALWAYS_INLINE Type load(const char* from) noexcept {
+        Type words;
+        std::memcpy(&words, from, sizeof words);
+        return words;
+    }
+    static ISTHMUS_ALWAYS_INLINE void store(char* to, Type words) noexcept { std::memcpy(to, &words, sizeof words); }
+
+    /// Every other word of two vectors.
+    static ISTHMUS_ALWAYS_INLINE Type even(Type a, Type b) noexcept {
+        return [&]<int... i>(std::integer_sequence<int, i...>) ISTHMUS_INLINE_LAMBDA {
+            return __builtin_shufflevector(a, b, (2 * i)...);
+        }(std::make_integer_sequence<int, count>());
+    }
+    static ISTHMUS_ALWAYS_INLINE Type reversed(Type a) noexcept {
+        return [&]<int... i>(std::integer_sequence<int, i...>) ISTHMUS_INLINE_LAMBDA {
+            return __builtin_shufflevector(a, a, (count - 1 - i)...);
+        }(std::make_integer_sequence<int, count>());
+    }
+    /// Words of both in turns, from the word `first` of each on.
+    template <int first>
+    static ISTHMUS_ALWAYS_INLINE Type in_turns(Type a, Type b) noexcept {
+        return [&]<int... i>(std::integer_sequence<int, i...>) ISTHMUS_INLINE_LAMBDA {
+            return __builtin_shufflevector(a, b, (first + i / 2 + i % 2 * count)...);
+        }(std::make_integer_sequence<int, count>());
+    }
+};
+
+/// Every other word, or words in the opposite order, of which a vector is moved at a time; the rest is left in `m`. Of
+/// the words between them none is read behind the last element.
+template <class Word>
+ISTHMUS_ALWAYS_INLINE void move_vectors(Moved& m) noexcept {
+    using W = Words<Word>;
+    constexpr std::int64_t width = sizeof(Word);
+    if (m.to_step != width) return;
+    if (m.from_step == 2 * width)
+        for (; m.count > W::count; m.count -= W::count, m.from += 32, m.to += 16)
+            W::store(m.to, W::even(W::load(m.from), W::load(m.from + 16)));
+    else if (width > 1 && m.from_step == -width)  // a vector unit may have no way to reverse bytes
+        for (; m.count >= W::count; m.count -= W::count, m.from -= 16, m.to += 16)
+            W::store(m.to, W::reversed(W::load(m.from + width - 16)));
+}
+
+/// A square of words, a vector wide, whose rows become columns; so many rows are read, and written, of which each is
+/// whole.
+template <class Word>
+ISTHMUS_ALWAYS_INLINE void transpose_square(const char* from, std::int64_t from_step, int read, char* to,
+                                            std::int64_t to_step, int written) noexcept {
+    using W = Words<Word>;
+    constexpr int n = W::count;
+    typename W::Type rows[n], next[n];
+    ISTHMUS_UNROLLED for (int i = 0; i < n; ++i) rows[i] = W::load(from + (i < read ? i : 0) * from_step);
+    ISTHMUS_UNROLLED for (int stage = 1; stage < n; stage *= 2) {
+        ISTHMUS_UNROLLED for (int i = 0; i < n / 2; ++i) {
+            next[2 * i] = W::template in_turns<0>(rows[i], rows[i + n / 2]);
+            next[2 * i + 1] = W::template in_turns<n / 2>(rows[i], rows[i + n / 2]);
+        }
+        ISTHMUS_UNROLLED for (int i = 0; i < n; ++i) rows[i] = next[i];
+    }
+    ISTHMUS_UNROLLED for (int i = 0; i < n; ++i) if (i < written) W::store(to + i * to_step, rows[i]);
+}
+#endif
+
+/// Eight bytes of words that lie `step` bytes apart, in one store: stores are what such a loop waits for.
+template <class Word>
+ISTHMUS_ALWAYS_INLINE void pack_words(const char* from, std::int64_t step, char* to) noexcept {
+    constexpr unsigned count = 8 / sizeof(Word), bits = 8 * sizeof(Word);
+    std::uint64_t packed = 0;
+    ISTHMUS_UNROLLED for (unsigned i = 0; i < count; ++i, from += step) {
+        Word word;
+        std::memcpy(&word, from, sizeof word);
+        packed |= std::uint64_t{word} << bits * (std::endian::native == std::endian::little ? i : count - 1 - i);
+    }
+    std::memcpy(to, &packed, sizeof packed);
 }
 template <class Word>
-ISTHMUS_ALWAYS_INLINE void move_words(const Moved& m) noexcept {
+ISTHMUS_ALWAYS_INLINE void move_words(Moved m) noexcept {
+#if defined(ISTHMUS_HAS_SHUFFLES)
+    if constexpr (sizeof(Word) <= 8) move_vectors<Word>(m);
+#endif
     const char* from = m.from;
     char* to = m.to;
     std::int64_t left = m.count;
-    if constexpr (sizeof(Word) == 1)
-        if (m.to_step == 1)
-            for (; left >= 8; left -= 8, from += 8 * m.from_step, to += 8) pack_bytes(from, m.from_step, to);
+    if constexpr (constexpr std::int64_t count = 8 / sizeof(Word); count >= 4)
+        if (m.to_step == sizeof(Word))
+            for (; left >= count; left -= count, from += count * m.from_step, to += 8)
+                pack_words<Word>(from, m.from_step, to);
     if constexpr (sizeof(Word) >= 4 && sizeof(Word) <= 8)
         for (; left >= 2; left -= 2) {
             Word two[2];
@@ -66,9 +149,34 @@ struct CopiedDim {
     std::int64_t size, from, to;
 };
 
+#if defined(ISTHMUS_HAS_SHUFFLES)
+/// How much of two dimensions is copied.
+struct Squares {
+    std::int64_t read, written;
+};
+/// Whole squares of two dimensions, of which `read` is compact in the source and `written` in the copy.
+template <class Word>
+static Squares transpose_squares(const char* from, char* to, CopiedDim read, CopiedDim written) noexcept {
+    constexpr std::int64_t n = Words<Word>::count, width = sizeof(Word), block = 32;
+    // Three of four words, the channels of a pixel: the fourth is the next pixel's, so that the last one is left.
+    const bool reads_three = n == 4 && read.size == 3 && written.from >= 3 * width;
+    const bool writes_three = n == 4 && !reads_three && written.size == 3 && read.to == 3 * width;
+    const Squares done{reads_three ? 3 : (read.size - writes_three) / n * n,
+                       writes_three ? 3 : (written.size - reads_three) / n * n};
+    const int rows_from = writes_three ? 3 : n, rows_to = reads_three ? 3 : n;
+    // In blocks whose lines stay in the cache until they are full.
+    for (std::int64_t first = 0; first < done.read; first += block)
+        for (std::int64_t w = 0; w < done.written; w += n)
+            for (std::int64_t r = first; r < (std::min)(first + block, done.read); r += n)
+                transpose_square<Word>(from + r * width + w * written.from, written.from, rows_from,
+                                       to + r * read.to + w * width, read.to, rows_to);
+    return done.read > 0 && done.written > 0 ? done : Squares{0, 0};
+}
+#endif
+
 /// Two dimensions, of which `b` is the longer one, or that of a row. Where the lines of the cache that one of them
 /// begins are gone on with by the next, it comes in blocks that leave them there.
-static void copy_plane(const char* from, char* to, CopiedDim a, CopiedDim b, std::int64_t width) noexcept {
+static void copy_rows(const char* from, char* to, CopiedDim a, CopiedDim b, std::int64_t width) noexcept {
     const std::int64_t block = a.from == width || a.to == width ? 128 : b.size;
     const bool has_loop = width <= 16 && (width & (width - 1)) == 0;
     for (; b.size > 0; b.size -= block, from += block * b.from, to += block * b.to)
@@ -81,6 +189,28 @@ static void copy_plane(const char* from, char* to, CopiedDim a, CopiedDim b, std
             for (; m.count > 0; --m.count, m.from += m.from_step, m.to += m.to_step)
                 std::memcpy(m.to, m.from, static_cast<std::size_t>(width));
         }
+}
+
+/// Two dimensions: first the squares of words that are compact in one of them here and in the other there.
+static void copy_plane(const char* from, char* to, CopiedDim a, CopiedDim b, std::int64_t width) noexcept {
+#if defined(ISTHMUS_HAS_SHUFFLES)
+    const bool in_order = a.from == width && b.to == width, crossed = b.from == width && a.to == width;
+    if ((in_order || crossed) && (width == 1 || width == 2 || width == 4)) {
+        CopiedDim &read = in_order ? a : b, &written = in_order ? b : a;
+        const Squares done = width == 1   ? transpose_squares<std::uint8_t>(from, to, read, written)
+                             : width == 2 ? transpose_squares<std::uint16_t>(from, to, read, written)
+                                          : transpose_squares<std::uint32_t>(from, to, read, written);
+        // Beside the squares as far as they reach, and behind them.
+        const CopiedDim within{done.read, read.from, read.to};
+        const CopiedDim beside{written.size - done.written, written.from, written.to};
+        copy_rows(from + done.written * written.from, to + done.written * written.to, in_order ? within : beside,
+                  in_order ? beside : within, width);
+        from += done.read * read.from;
+        to += done.read * read.to;
+        read.size -= done.read;
+    }
+#endif
+    copy_rows(from, to, a, b, width);
 }
 
 /// The loops around move_elements(), optimised for size.
