@@ -23,7 +23,7 @@ namespace detail {
 #if defined(ISTHMUS_HAS_SHUFFLES)
 /// 16 bytes of words, which every vector unit has.
 template <class Word>
-struct Words {
+struct VectorOf {
     static constexpr int count = 16 / sizeof(Word);
     using Type [[gnu::vector_size(16)]] = Word;
 
@@ -58,15 +58,15 @@ struct Words {
 /// the words between them none is read behind the last element.
 template <class Word>
 ISTHMUS_ALWAYS_INLINE void move_vectors(Moved& m) noexcept {
-    using W = Words<Word>;
+    using V = VectorOf<Word>;
     constexpr std::int64_t width = sizeof(Word);
     if (m.to_step != width) return;
     if (m.from_step == 2 * width)
-        for (; m.count > W::count; m.count -= W::count, m.from += 32, m.to += 16)
-            W::store(m.to, W::even(W::load(m.from), W::load(m.from + 16)));
+        for (; m.count > V::count; m.count -= V::count, m.from += 32, m.to += 16)
+            V::store(m.to, V::even(V::load(m.from), V::load(m.from + 16)));
     else if (width > 1 && m.from_step == -width)  // a vector unit may have no way to reverse bytes
-        for (; m.count >= W::count; m.count -= W::count, m.from -= 16, m.to += 16)
-            W::store(m.to, W::reversed(W::load(m.from + width - 16)));
+        for (; m.count >= V::count; m.count -= V::count, m.from -= 16, m.to += 16)
+            V::store(m.to, V::reversed(V::load(m.from + width - 16)));
 }
 
 /// A square of words, a vector wide, whose rows become columns; so many rows are read, and written, of which each is
@@ -74,18 +74,18 @@ ISTHMUS_ALWAYS_INLINE void move_vectors(Moved& m) noexcept {
 template <class Word>
 ISTHMUS_ALWAYS_INLINE void transpose_square(const char* from, std::int64_t from_step, int read, char* to,
                                             std::int64_t to_step, int written) noexcept {
-    using W = Words<Word>;
-    constexpr int n = W::count;
-    typename W::Type rows[n], next[n];
-    ISTHMUS_UNROLLED for (int i = 0; i < n; ++i) rows[i] = W::load(from + (i < read ? i : 0) * from_step);
+    using V = VectorOf<Word>;
+    constexpr int n = V::count;
+    typename V::Type rows[n], next[n];
+    ISTHMUS_UNROLLED for (int i = 0; i < n; ++i) rows[i] = V::load(from + (i < read ? i : 0) * from_step);
     ISTHMUS_UNROLLED for (int stage = 1; stage < n; stage *= 2) {
         ISTHMUS_UNROLLED for (int i = 0; i < n / 2; ++i) {
-            next[2 * i] = W::template in_turns<0>(rows[i], rows[i + n / 2]);
-            next[2 * i + 1] = W::template in_turns<n / 2>(rows[i], rows[i + n / 2]);
+            next[2 * i] = V::template in_turns<0>(rows[i], rows[i + n / 2]);
+            next[2 * i + 1] = V::template in_turns<n / 2>(rows[i], rows[i + n / 2]);
         }
         ISTHMUS_UNROLLED for (int i = 0; i < n; ++i) rows[i] = next[i];
     }
-    ISTHMUS_UNROLLED for (int i = 0; i < n; ++i) if (i < written) W::store(to + i * to_step, rows[i]);
+    ISTHMUS_UNROLLED for (int i = 0; i < n; ++i) if (i < written) V::store(to + i * to_step, rows[i]);
 }
 #endif
 
@@ -157,7 +157,7 @@ struct Squares {
 /// Whole squares of two dimensions, of which `read` is compact in the source and `written` in the copy.
 template <class Word>
 static Squares transpose_squares(const char* from, char* to, CopiedDim read, CopiedDim written) noexcept {
-    constexpr std::int64_t n = Words<Word>::count, width = sizeof(Word), block = 32;
+    constexpr std::int64_t n = VectorOf<Word>::count, width = sizeof(Word), block = 32;
     // Three of four words, the channels of a pixel: the fourth is the next pixel's, so that the last one is left.
     const bool reads_three = n == 4 && read.size == 3 && written.from >= 3 * width;
     const bool writes_three = n == 4 && !reads_three && written.size == 3 && read.to == 3 * width;
