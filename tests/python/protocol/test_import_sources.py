@@ -221,6 +221,19 @@ def test_what_the_producer_refused_is_not_taken_as_its_bytes(take, frame, kind, 
     assert isinstance(info.value.__cause__, kind)
 
 
+def test_what_is_wrong_with_the_next_protocol_is_not_the_reason(take) -> None:
+    """Of what it says about the memory alone there is a remedy."""
+
+    class Producer(Refuses):
+        def __init__(self, **more: object) -> None:
+            self.__array_interface__ = {"shape": (2,), "typestr": "<f4", "version": 3, **more}
+
+    with pytest.raises(BufferError, match=r"raised BufferError: the line size is negative$"):
+        take(Producer())
+    with pytest.raises(BufferError, match=r"the line size is negative; .*typestr"):
+        take(Producer(data=bytearray(8), typestr=">f4"))
+
+
 def test_arrow_stream_of_one_chunk(take, elements) -> None:
     pa = arrow()
     x = pa.chunked_array([pa.array([1.0, 2.0, 3.0])])
