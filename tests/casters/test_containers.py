@@ -199,6 +199,8 @@ def test_what_does_not_fit_is_passed_on(ext):
         (ext.total_of_map, {"a": None}),
         (ext.total_of_map, {3: row}),
         (ext.total_of_map, [row]),
+        (ext.total_of_nested, 3),
+        (ext.total_of_nested, [row]),
         (ext.total_of_views, (row,)),
         (ext.total_of_variant, "text"),
         (ext.total_of_optional_argument, "text"),

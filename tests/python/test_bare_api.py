@@ -34,6 +34,23 @@ def test_a_result_of_nothing():
         ext.result_of_nothing(False)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "kind", "said"),
+    [
+        (("x", 1), TypeError, "scaled(): argument 'count': expected an integer, got str"),
+        ((1, "x"), TypeError, "scaled(): argument 'factor': expected a number, got str"),
+        ((1.5, 1), TypeError, "scaled(): argument 'count': expected an integer, got float"),
+        ((2**40, 1), OverflowError, "scaled(): argument 'count': 1099511627776 does not fit"),
+        ((2**80, 1), OverflowError, "scaled(): argument 'count': 1208925819614629174706176 does not fit"),
+    ],
+)
+def test_numbers_of_other_widths(arguments, kind, said):
+    assert ext.scaled(-3, 0.5) == -1.5
+    with pytest.raises(kind) as raised:
+        ext.scaled(*arguments)
+    assert str(raised.value).startswith(said)
+
+
 def test_containers():
     assert ext.total_of([ROW, memoryview(ROW)], 2) == 12
     assert ext.total_of(np.stack([ROW, ROW]), 1) == 6

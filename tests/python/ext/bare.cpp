@@ -41,6 +41,7 @@ double total_by_name(const std::map<std::string, Row>& batch) {
     for (const auto& [name, row] : batch) sum += total(row);
     return sum;
 }
+double scaled(int count, float factor) { return static_cast<double>(factor) * count; }
 std::vector<isthmus::Tensor> batch_back(std::vector<isthmus::Tensor> batch, bool) { return batch; }
 std::map<std::string, isthmus::Tensor> named(isthmus::Tensor x) { return {{"x", x}}; }
 
@@ -88,6 +89,7 @@ bool add_bare(PyObject* module) {
     isthmus::def<result_of_nothing>(module, "result_of_nothing", {"works"});
     isthmus::def<total_of>(module, "total_of", {"batch", "factor"});
     isthmus::def<total_by_name>(module, "total_by_name", {"batch"});
+    isthmus::def<scaled>(module, "scaled", {"count", "factor"});
     isthmus::def<batch_back>(module, "batch_back", {"batch", "sure"});
     isthmus::def<named>(module, "named", {"x"});
     isthmus::def<of_the_module>(module, "of_the_module");

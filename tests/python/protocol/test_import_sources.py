@@ -232,6 +232,9 @@ def test_what_is_wrong_with_the_next_protocol_is_not_the_reason(take) -> None:
         take(Producer())
     with pytest.raises(BufferError, match=r"the line size is negative; .*typestr"):
         take(Producer(data=bytearray(8), typestr=">f4"))
+    with pytest.raises(BufferError, match=r"copy it first") as info:  # all that stands in the way
+        take(Producer(data=bytearray(16), strides=(6,)))
+    assert info.value.code == "needs_copy"
 
 
 def test_arrow_stream_of_one_chunk(take, elements) -> None:
