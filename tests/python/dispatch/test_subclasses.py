@@ -159,6 +159,8 @@ def test_the_order_of_the_bases_is_the_metaclass_s() -> None:
         ext.own(base())
     hidden = Meta("Hidden", (base,), {})
     assert ext.own(hidden())["dtype"] == "float64"
+    asked = isthmus._isthmus._protocol_of
+    assert asked(hidden()) == asked(shown())
 
     class Drops(type):
         def mro(cls) -> list[type]:
