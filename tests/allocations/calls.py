@@ -41,7 +41,7 @@ def is_cpythons_loop(trace: str) -> bool:
     for file, function in stack(trace):
         if function.startswith("_PyEval_EvalFrameDefault"):
             return True
-        if not file.startswith(("libpython", "failing_malloc", "libc.so", "python")):
+        if not file.startswith(("libpython", "failing_malloc", "libasan", "libc.so", "python")):
             return False
     return False
 
