@@ -252,7 +252,11 @@ def read_regular_file(path: str) -> bytes:
 
 
 def is_plain_name(file: str) -> bool:
-    return Path(file).name == file != "" and "\0" not in file
+    try:
+        encoded = os.fsencode(file)
+    except UnicodeEncodeError:  # half a surrogate pair
+        return False
+    return Path(file).name == file != "" and b"\0" not in encoded
 
 
 def find_model(folder: str) -> str:

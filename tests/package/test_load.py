@@ -432,7 +432,7 @@ class TestShards:
         with pytest.raises(FileNotFoundError):
             loaded["b"]
 
-    @pytest.mark.parametrize("shard", ["../1.safetensors", "/etc/passwd", "a/b", "", "a\0b"])
+    @pytest.mark.parametrize("shard", ["../1.safetensors", "/etc/passwd", "a/b", "", "a\0b", "\ud800.safetensors"])
     def test_shards_stand_beside_their_index(self, tmp_path: Path, shard: str) -> None:
         with pytest.raises(isthmus.TensorValueError, match="is not beside the index"):
             isthmus.load(self.index(tmp_path, {"a": shard}))
