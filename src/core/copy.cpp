@@ -14,18 +14,12 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_shufflevector)
-#define ISTHMUS_HAS_SHUFFLES
-#endif
-#endif
-
-#if defined(ISTHMUS_HAS_SHUFFLES)
+#if defined(ISTHMUS_SHUFFLE)
 /// 16 bytes of words, which every vector unit has.
 template <class Word>
 struct VectorOf {
     static constexpr int count = 16 / sizeof(Word);
-    using Type [[gnu::vector_size(16)]] = Word;
+    using Type ISTHMUS_VECTOR(16) = Word;
 
     static ISTHMUS_ALWAYS_INLINE Type load(const char* from) noexcept {
         Type words;
@@ -37,19 +31,19 @@ struct VectorOf {
     /// Every other word of two vectors.
     static ISTHMUS_ALWAYS_INLINE Type even(Type a, Type b) noexcept {
         return [&]<int... i>(std::integer_sequence<int, i...>) ISTHMUS_INLINE_LAMBDA {
-            return __builtin_shufflevector(a, b, (2 * i)...);
+            return ISTHMUS_SHUFFLE(a, b, (2 * i)...);
         }(std::make_integer_sequence<int, count>());
     }
     static ISTHMUS_ALWAYS_INLINE Type reversed(Type a) noexcept {
         return [&]<int... i>(std::integer_sequence<int, i...>) ISTHMUS_INLINE_LAMBDA {
-            return __builtin_shufflevector(a, a, (count - 1 - i)...);
+            return ISTHMUS_SHUFFLE(a, a, (count - 1 - i)...);
         }(std::make_integer_sequence<int, count>());
     }
     /// Words of both in turns, from the word `first` of each on.
     template <int first>
     static ISTHMUS_ALWAYS_INLINE Type in_turns(Type a, Type b) noexcept {
         return [&]<int... i>(std::integer_sequence<int, i...>) ISTHMUS_INLINE_LAMBDA {
-            return __builtin_shufflevector(a, b, (first + i / 2 + i % 2 * count)...);
+            return ISTHMUS_SHUFFLE(a, b, (first + i / 2 + i % 2 * count)...);
         }(std::make_integer_sequence<int, count>());
     }
 };
@@ -103,7 +97,7 @@ ISTHMUS_ALWAYS_INLINE void pack_words(const char* from, std::int64_t step, char*
 }
 template <class Word>
 ISTHMUS_ALWAYS_INLINE void move_words(Moved m) noexcept {
-#if defined(ISTHMUS_HAS_SHUFFLES)
+#if defined(ISTHMUS_SHUFFLE)
     if constexpr (sizeof(Word) <= 8) move_vectors<Word>(m);
 #endif
     const char* from = m.from;
@@ -149,7 +143,7 @@ struct CopiedDim {
     std::int64_t size, from, to;
 };
 
-#if defined(ISTHMUS_HAS_SHUFFLES)
+#if defined(ISTHMUS_SHUFFLE)
 /// How much of two dimensions is copied.
 struct Squares {
     std::int64_t read, written;
@@ -193,7 +187,7 @@ static void copy_rows(const char* from, char* to, CopiedDim a, CopiedDim b, std:
 
 /// Two dimensions: first the squares of words that are compact in one of them here and in the other there.
 static void copy_plane(const char* from, char* to, CopiedDim a, CopiedDim b, std::int64_t width) noexcept {
-#if defined(ISTHMUS_HAS_SHUFFLES)
+#if defined(ISTHMUS_SHUFFLE)
     const bool in_order = a.from == width && b.to == width, crossed = b.from == width && a.to == width;
     if ((in_order || crossed) && (width == 1 || width == 2 || width == 4)) {
         CopiedDim &read = in_order ? a : b, &written = in_order ? b : a;

@@ -73,6 +73,13 @@
 #else
 #define ISTHMUS_UNROLLED _Pragma("GCC unroll 32")
 #endif
+/// A type that is a vector of so many bytes, and the words of two vectors in another order, where a compiler has both.
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define ISTHMUS_VECTOR(bytes) [[gnu::vector_size(bytes)]]
+#define ISTHMUS_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#endif
+#endif
 /// A pointer to memory that no other pointer of the function leads to.
 #define ISTHMUS_RESTRICT __restrict__
 /// After a call that does not return, of a function that is not declared so.
