@@ -175,7 +175,8 @@ ISTHMUS_COLD inline bool call_dlpack_again(ImportRequest& request, DLPackRequest
     }
     if (then == DLPackOutcome::ok) return true;
     // The second failure explains more only if the first was about the keyword, or if it is an interrupt.
-    if (second && (outcome == DLPackOutcome::keyword_refused || passes_through(second.get()))) first = std::move(second);
+    if (second && (outcome == DLPackOutcome::keyword_refused || passes_through(second.get())))
+        first = std::move(second);
     return fail_producer(request, std::move(first));
 }
 
