@@ -99,7 +99,7 @@ class Soak:
         print(f"[isthmus] soak {name}: {outcome} in {time.monotonic() - start:.0f} s: {last[0]}", flush=True)
         if wrong:
             self.failed += 1
-            print((done.stdout + done.stderr)[-6000:], flush=True)
+            print(done.stdout[-6000:], done.stderr[-6000:], sep="\n", flush=True)
 
     def storm(self, kind: str) -> None:
         seconds = 2 if self.short else 60
