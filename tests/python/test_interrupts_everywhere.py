@@ -152,7 +152,7 @@ class CannotButArrow(Cannot):
 
 
 class Misaligned:
-    __array_interface__ = counted(lambda: interface(strides=numbers(13, 4)))
+    __array_interface__ = counted(lambda: interface(strides=numbers(11, 4)))
 
 
 class OnInstance:
