@@ -178,10 +178,8 @@ private:
 };
 
 bool is_numpy_array(PyObject* object) {
-    TypeCopy copy;
     ProducerType scratch;
-    const ProducerType* type = cached_type(Py_TYPE(object), copy);
-    if (type == nullptr) type = find_type(Py_TYPE(object), scratch);
+    const ProducerType* type = find_type(Py_TYPE(object), scratch);
     if (type == nullptr) throw Unanswered();
     return type->protocol == Protocol::numpy;
 }
