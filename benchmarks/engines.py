@@ -310,17 +310,17 @@ def collect(groups: list[str], quick: bool) -> dict[str, dict[str, dict[str, tup
     return found
 
 
-def median_of_runs(groups: list[str], quick: bool, runs: int) -> dict[str, dict[str, dict[str, tuple[float, float]]]]:
-    """As collect(): of each row measured in turns the run with the median quotient, of the other groups one run."""
-    every = [collect([group for group in groups if group in IN_TURNS or not run], quick) for run in range(runs)]
-    found = every[0]
-    for group, rows in found.items():
-        for name in rows:
-            ways = [one[group][name] for one in every if name in one.get(group, {})]
-            if group in IN_TURNS:
-                ways.sort(key=lambda way: way["isthmus"][0] / way["default"][0])
-                rows[name] = ways[len(ways) // 2]
-    return found
+def median_of_runs(group: str, quick: bool, runs: int) -> dict[str, dict[str, dict[str, tuple[float, float]]]]:
+    """As collect(): if the group is measured in turns, of each row the run with the median quotient, else one run."""
+    if group not in IN_TURNS:
+        return collect([group], quick)
+    every = [collect([group], quick).get(group, {}) for _ in range(runs)]
+    medians = {}
+    for name in every[0]:
+        measured = [rows[name] for rows in every if name in rows]
+        measured.sort(key=lambda ways: ways["isthmus"][0] / ways["default"][0])
+        medians[name] = measured[len(measured) // 2]
+    return {group: medians} if medians else {}
 
 
 def number(ms: float) -> str:
@@ -424,7 +424,7 @@ def main() -> None:
         return measure(*options.measure, options.quick)
     found = {}
     for group in options.groups or WAYS:
-        rows = median_of_runs([group], options.quick, options.runs)
+        rows = median_of_runs(group, options.quick, options.runs)
         print(table(rows), "\n", sep="", flush=True)
         found |= rows
     if options.json:
