@@ -279,6 +279,11 @@ def prepared(make: Callable[[], Any], call: Callable[[Any], Any]) -> Make:
     return lambda: functools.partial(call, make())
 
 
+def as_is(call: Callable[[], Any]) -> Make:
+    """Of a call that nothing has to be made ready for."""
+    return lambda: call
+
+
 def package() -> dict[str, Make]:
     import os
     import tempfile
@@ -334,7 +339,7 @@ def package() -> dict[str, Make]:
     of_tensor("eq", lambda t: t == t)
 
     def plain(name: str, call: Callable[[], Any]) -> None:
-        table[name] = lambda: call
+        table[name] = as_is(call)
 
     plain("empty", lambda: isthmus.empty((2, 3), "float32"))
     plain("empty_large", lambda: isthmus.empty((2048, 3000), "float32"))
@@ -487,7 +492,7 @@ def bridge() -> dict[str, Make]:
         "hand_like": lambda: ext.hand_like(t, wide),
         "values": lambda: ext.dtype_back(np.dtype("int8"), "cuda:1"),
     }
-    return table | {name: functools.partial(lambda call: call, call) for name, call in arguments.items()}
+    return table | {name: as_is(call) for name, call in arguments.items()}
 
 
 def casters(binder: str) -> dict[str, Make]:
@@ -541,9 +546,6 @@ def compound(ext: Any) -> dict[str, Make]:
     def nothing() -> None:
         pass
 
-    def asked(call: Callable[[], Any]) -> Make:
-        return lambda: call
-
     def call(name: str, *arguments: Any) -> Make:
         return lambda: functools.partial(getattr(ext, name), *arguments)
 
@@ -592,10 +594,10 @@ def compound(ext: Any) -> dict[str, Make]:
         "owned_points": call("own_points", points),
         "overloads": call("own_which", np.arange(3)),
         "overloads_wrong": call("own_which", "x"),
-        "protocol_dlpack": asked(lambda: producer.__dlpack__(max_version=(1, 3))),
-        "protocol_array": asked(producer.__array__),
-        "protocol_interface": asked(lambda: producer.__array_interface__["shape"]),
-        "protocol_failing": asked(lambda: ext.Failing().__array__()),
+        "protocol_dlpack": as_is(lambda: producer.__dlpack__(max_version=(1, 3))),
+        "protocol_array": as_is(producer.__array__),
+        "protocol_interface": as_is(lambda: producer.__array_interface__["shape"]),
+        "protocol_failing": as_is(lambda: ext.Failing().__array__()),
     }
 
 
@@ -666,7 +668,7 @@ def itself() -> dict[str, Make]:
             ctypes.CDLL(None).abort()
 
     made = {"good": lists, "swallows": swallows, "keeps": keeps, "dies": dies}
-    return {name: functools.partial(lambda call: call, call) for name, call in made.items()}
+    return {name: as_is(call) for name, call in made.items()}
 
 
 def load(world: str) -> dict[str, Make]:
