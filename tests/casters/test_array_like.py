@@ -12,6 +12,7 @@ import types
 import weakref
 from pathlib import Path
 
+import interrupts
 import numpy as np
 import processes
 import pytest
@@ -290,7 +291,7 @@ def test_the_exception_of_an_element_is_the_cause(ext):
         assert isinstance(info.value.__cause__, ValueError)
 
 
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, MemoryError])
+@pytest.mark.parametrize("kind", interrupts.KINDS)
 def test_an_interrupt_passes_as_it_is(ext, kind):
     for x in (Sequence(1, kind("now")), [[1, 2], WithArray(kind("now"))]):
         for take in (ext.points, ext.numbers_float32):

@@ -10,6 +10,7 @@ import types
 import weakref
 
 import capsules
+import interrupts
 import libraries
 import numpy as np
 import pytest
@@ -236,13 +237,9 @@ OWNED = {
 }
 
 
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, MemoryError, ValueError])
+@pytest.mark.parametrize("kind", [*interrupts.KINDS, ValueError])
 def test_an_interrupt_in_the_name_of_an_element(ext, kind):
-    class Key(str):
-        def __repr__(self):
-            raise kind
-
-    batch = {Key("a"): np.ones(3, np.float32)}
+    batch = {interrupts.key(kind): np.ones(3, np.float32)}
     if kind is ValueError:
         assert ext.stack_by_name(batch) == 1
     else:
@@ -251,7 +248,7 @@ def test_an_interrupt_in_the_name_of_an_element(ext, kind):
 
 
 @pytest.mark.parametrize("name", OWNED)
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, MemoryError])
+@pytest.mark.parametrize("kind", interrupts.KINDS)
 def test_an_interrupt_leaves_the_binders_own_containers(ext, name, kind) -> None:
     """nanobind calls from_python() of an element where no exception may pass."""
 

@@ -13,6 +13,7 @@ import weakref
 from collections import OrderedDict, defaultdict, namedtuple
 
 import capsules
+import interrupts
 import libraries
 import numpy as np
 import pytest
@@ -276,7 +277,7 @@ class TestMistakes:
             ext.twice_matrix(Bad())
         assert isinstance(failed.value.__cause__, RuntimeError)
 
-    @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, MemoryError])
+    @pytest.mark.parametrize("kind", interrupts.KINDS)
     @pytest.mark.parametrize("function", ["twice_matrix", "matrix_sum"])
     def test_interrupts_pass_through(self, ext, kind, function):
         class Bad:

@@ -6,6 +6,7 @@ import gc
 import sys
 
 import capsules
+import interrupts
 import libraries
 import numpy as np
 import pytest
@@ -110,7 +111,7 @@ def test_torchs_own_advice(ext, torch):
     assert any(".resolve_conj()" in line for line in lines)
 
 
-@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit, MemoryError])
+@pytest.mark.parametrize("raised", interrupts.KINDS)
 def test_what_passes_through_does(ext, raised):
     class Producer:
         asked = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import interrupts
 import modules
 import numpy as np
 import pytest
@@ -167,7 +168,7 @@ def test_what_a_conversion_raises_is_the_cause(at, name):
     assert raised.value.__cause__ is None, "Python's own refusal says nothing more"
 
 
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, MemoryError])
+@pytest.mark.parametrize("kind", interrupts.KINDS)
 @pytest.mark.parametrize("at", [0, 1])
 def test_what_no_function_may_swallow_passes_through(at, kind):
     mine = kind("mine")

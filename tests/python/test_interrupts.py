@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import interrupts
 import processes
 import pytest
 
 ext = pytest.importorskip("isthmus_test_ext")
 
-KINDS = [KeyboardInterrupt, SystemExit, MemoryError]
+KINDS = interrupts.KINDS
 
 
 def words_that_raise(base: type[Exception], kind: type[BaseException]) -> Exception:
@@ -63,11 +64,7 @@ def test_in_the_name_of_a_field(kind: type) -> None:
 def test_in_the_name_of_an_element(kind: type) -> None:
     np = pytest.importorskip("numpy")
 
-    class Key(str):
-        def __repr__(self) -> str:
-            raise kind
-
-    batch = {Key("a"): np.ones(3, np.float32)}
+    batch = {interrupts.key(kind): np.ones(3, np.float32)}
     if kind is ValueError:
         assert ext.total_by_name(batch) == 3
     else:
@@ -119,25 +116,17 @@ def test_nothing_is_asked_after_an_interrupt(kind: type) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("place", ["shape", "strides", "data"])
 def test_in_a_number_of_an_interface(kind: type, place: str) -> None:
-    class Number:
-        def __index__(self) -> int:
-            raise kind
-
     class Interface:
         def __init__(self) -> None:
             fields = {"shape": (2,), "strides": (8,), "data": (4096, True), "typestr": "<f8", "version": 3}
-            self.__array_interface__ = {**fields, place: (Number(), True)[: 2 if place == "data" else 1]}
+            self.__array_interface__ = {**fields, place: (interrupts.number(kind), True)[: 2 if place == "data" else 1]}
 
     with pytest.raises(kind):
         ext.tensor_of(Interface())
 
 
 def number_of_an_interface(kind: type) -> dict:
-    class Number:
-        def __index__(self) -> int:
-            raise kind
-
-    return {"shape": (Number(),), "data": (4096, True), "typestr": "<f8", "version": 3}
+    return {"shape": (interrupts.number(kind),), "data": (4096, True), "typestr": "<f8", "version": 3}
 
 
 def interrupted_array(kind: type) -> object:
@@ -191,12 +180,8 @@ def test_while_a_copy_is_made_because_one_is_needed(kind: type) -> None:
 def test_in_the_name_of_a_dtype(kind: type) -> None:
     np = pytest.importorskip("numpy")
 
-    class Name(str):
-        def __repr__(self) -> str:
-            raise kind
-
     with pytest.raises(kind):
-        ext.tensor_of(np.zeros(2, np.dtype([(Name("a"), "f4")])))
+        ext.tensor_of(np.zeros(2, np.dtype([(interrupts.key(kind), "f4")])))
 
 
 def test_at_the_first_look_at_torchs_storages() -> None:

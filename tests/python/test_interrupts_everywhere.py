@@ -12,13 +12,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+import interrupts
 import pytest
 
 np = pytest.importorskip("numpy")
 isthmus = pytest.importorskip("isthmus")
 ext = pytest.importorskip("isthmus_test_ext")
 
-KINDS = [KeyboardInterrupt, SystemExit, MemoryError]
 ROW, GRID = np.arange(3, dtype=np.float32), np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -335,7 +335,7 @@ def sweep(call: Callable[[], Any]) -> None:
     clock.start(0, KeyboardInterrupt)
     right, total = outcome(), clock.count
     assert total > 0, "nothing is asked"
-    for kind in KINDS:
+    for kind in interrupts.KINDS:
         for at in range(1, total + 1):
             clock.start(at, kind)
             with pytest.raises(kind):

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 
 import arrow
+import interrupts
 import numpy as np
 import pytest
 
@@ -378,7 +379,7 @@ def test_what_is_given_away_is_no_copy(call: Callable) -> None:
     assert not call(Once())["copied"]
 
 
-@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit, MemoryError])
+@pytest.mark.parametrize("raised", interrupts.KINDS)
 @never
 def test_an_interrupt_of_the_second_question_passes(call: Callable, raised: type[BaseException]) -> None:
     class Interface(NewArray):
