@@ -113,9 +113,29 @@ inline unsigned long long count_libraries() noexcept { return _dyld_image_count(
 
 #define ISTHMUS_LIBRARY(name) "lib" name ".so"
 
+/// Opens it by the path that the loader knows it by, which needs no memory.
+inline void* find_library_by_path(const char* file) noexcept {
+    struct Search {
+        const char *file, *path;
+    } search{file, nullptr};
+    dl_iterate_phdr(
+        [](dl_phdr_info* info, std::size_t, void* out) {
+            auto& wanted = *static_cast<Search*>(out);
+            const char* slash = std::strrchr(info->dlpi_name, '/');
+            if (slash == nullptr || std::strcmp(slash + 1, wanted.file) != 0) return 0;
+            wanted.path = info->dlpi_name;
+            return 1;
+        },
+        &search);
+    return search.path != nullptr ? dlopen(search.path, RTLD_NOLOAD | RTLD_LAZY) : nullptr;
+}
 /// A library that the process has loaded, by its file's name, kept loaded from now on; NULL if it is not loaded. Never
 /// loads one itself: if nobody has loaded the library, there is nothing of it to use.
-inline void* find_library(const char* file) noexcept { return dlopen(file, RTLD_NOLOAD | RTLD_LAZY); }
+inline void* find_library(const char* file) noexcept {
+    void* found = dlopen(file, RTLD_NOLOAD | RTLD_LAZY);
+    // glibc fails as well if it has no memory for the name, by which it does not know the library yet.
+    return found != nullptr ? found : find_library_by_path(file);
+}
 inline unsigned long long count_libraries() noexcept {
     unsigned long long loads = 0;
     dl_iterate_phdr(
