@@ -277,12 +277,7 @@ ISTHMUS_STATE PerSession<PyObject*> rebuild_function;
 /// Borrowed; valid in this interpreter session. NULL with a Python exception set.
 inline PyObject* find_rebuild_function() {
     if (*rebuild_function != nullptr) return *rebuild_function;
-    Ref names(PyDict_New());
-    if (!names || !start_session() || PyDict_SetItemString(names.get(), "__builtins__", PyEval_GetBuiltins()) != 0)
-        return nullptr;
-    Ref done(PyRun_String(rebuild_source, Py_file_input, names.get(), names.get()));
-    Ref function = done ? dict_item(names.get(), "rebuild") : Ref();
-    if (!done && PyErr_Occurred() == nullptr) PyErr_NoMemory();  // the tokenizer of CPython sets nothing then
+    Ref function = start_session() ? python_function(rebuild_source, "rebuild", "isthmus.fields") : Ref();
     if (function && rebuild_function.keep(function.get())) (void)function.release();
     return *rebuild_function;
 }

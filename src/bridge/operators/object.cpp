@@ -191,21 +191,21 @@ PyObject* operator_implement_torch(PyObject* self, PyObject* key) {
     if (!done) return set_python_error(done.error()), nullptr;
     return PyBool_FromLong(*done);
 }
-PyObject* operator_get_table(PyObject* self, void*) { return operator_table(definition_of(self)); }
-PyObject* operator_get_gradient(PyObject* self, void*) {
+PyObject* operator_get_table(PyObject* self) { return operator_table(definition_of(self)); }
+PyObject* operator_get_gradient(PyObject* self) {
     OperatorDefinition* gradient = definition_of(self).gradient;
     if (gradient == nullptr) Py_RETURN_NONE;
     return make_operator_object(gradient);
 }
 
-PyObject* operator_get_jvp(PyObject* self, void*) {
+PyObject* operator_get_jvp(PyObject* self) {
     OperatorDefinition* jvp = definition_of(self).jvp;
     if (jvp == nullptr) Py_RETURN_NONE;
     return make_operator_object(jvp);
 }
 
 /// Identifies the functions that frameworks call; the same after a module was imported again and has registered again.
-PyObject* operator_get_identity(PyObject* self, void*) {
+PyObject* operator_get_identity(PyObject* self) {
     return PyLong_FromVoidPtr(reinterpret_cast<void*>(definition_of(self).functions.torch));
 }
 /// The object that `make` creates when first needed, then kept in `place`: a new reference, or NULL with a Python
@@ -219,16 +219,16 @@ PyObject* kept_once(PyObject*& place, F&& make) {
     }
     return Py_NewRef(load_shared(place));
 }
-PyObject* operator_get_ufunc(PyObject* self, void*) {
+PyObject* operator_get_ufunc(PyObject* self) {
     OperatorObject* object = as_operator(self);
     return kept_once(object->ufunc, [&] { return make_ufunc(*object->op); });
 }
 /// The argument of jax.ffi.register_ffi_target.
-PyObject* operator_get_xla_target(PyObject* self, void*) {
+PyObject* operator_get_xla_target(PyObject* self) {
     return PyCapsule_New(reinterpret_cast<void*>(definition_of(self).functions.xla), nullptr, nullptr);
 }
 /// The same for CUDA; None if the operator has no function for it.
-PyObject* operator_get_xla_cuda_target(PyObject* self, void*) {
+PyObject* operator_get_xla_cuda_target(PyObject* self) {
     const OperatorDefinition& op = definition_of(self);
     if (!op.has_device()) Py_RETURN_NONE;
     return PyCapsule_New(reinterpret_cast<void*>(op.functions.xla_cuda), nullptr, nullptr);
@@ -249,18 +249,18 @@ PyObject* get_traced(PyObject* self, PyObject*& place, const char* maker) {
         return module ? PyObject_CallMethod(module.get(), maker, "O", self) : nullptr;
     });
 }
-PyObject* operator_get_traced(PyObject* self, void*) { return get_traced(self, as_operator(self)->traced, "_traced"); }
+PyObject* operator_get_traced(PyObject* self) { return get_traced(self, as_operator(self)->traced, "_traced"); }
 /// The same for a call with out=.
-PyObject* operator_get_traced_out(PyObject* self, void*) {
+PyObject* operator_get_traced_out(PyObject* self) {
     return get_traced(self, as_operator(self)->traced_out, "_traced_out");
 }
 
 /// "a, b, k=2.0, *, out=None": made by a Python expression, since only the module inspect can make a Signature.
-PyObject* operator_get_signature(PyObject* self, void*) {
+PyObject* operator_get_signature(PyObject* self) {
     const OperatorDefinition& op = definition_of(self);
     std::string text = "lambda ";
-    Ref globals(PyDict_New()), inspect(PyImport_ImportModule("inspect"));
-    if (!globals || !inspect) return nullptr;
+    const Ref globals(PyDict_New()), inspect(globals ? PyImport_ImportModule("inspect") : nullptr);
+    if (!inspect) return nullptr;
     bool had_default = false, by_name = false;
     for (int i = 0; i < op.input_count; ++i) {
         const bool has_default =
@@ -277,7 +277,7 @@ PyObject* operator_get_signature(PyObject* self, void*) {
         text += concat({"=", name});
     }
     text += op.out_count == 0 ? ": None" : by_name ? ", out=None: None" : ", *, out=None: None";
-    Ref function(PyRun_String(text.c_str(), Py_eval_input, globals.get(), globals.get()));
+    Ref function(run_python(text.c_str(), Py_eval_input, globals.get()));
     return function ? PyObject_CallMethod(inspect.get(), "signature", "O", function.get()) : nullptr;
 }
 /// pickle and copy find the operator by its module and name, as they find a function.
@@ -314,19 +314,25 @@ void operator_dealloc(PyObject* self) {
 /// itself calls by the slot, which stays ours. So the same object is fast to call and is traced as the operator that
 /// torch knows.
 bool let_compilers_inline(PyTypeObject* type) {
-    Ref names(PyDict_New());
     static const char* const source =
         "def __call__(self, /, *args, out=None, **kwargs):\n"
         "    if out is None:\n"
         "        return self._traced(*args, **kwargs)\n"
         "    return self._traced_out(*args, out=out, **kwargs)\n";
-    if (!names || PyDict_SetItemString(names.get(), "__builtins__", PyEval_GetBuiltins()) != 0) return false;
-    if (!put(names.get(), "__name__", PyUnicode_FromString("isthmus.operators"))) return false;
-    Ref done(PyRun_String(source, Py_file_input, names.get(), names.get()));
-    const Ref call = done ? dict_item(names.get(), "__call__") : Ref();
+    const Ref call = python_function(source, "__call__", "isthmus.operators");
     if (!call || PyDict_SetItemString(type->tp_dict, "__call__", call.get()) != 0) return false;
     PyType_Modified(type);
     return true;
+}
+
+/// For CPython, which no exception may enter.
+template <PyObject* (*get)(PyObject* self)>
+PyObject* guarded_getter(PyObject* self, void*) {
+    return guarded([=] { return get(self); });
+}
+template <PyObject* (*method)(PyObject* self, PyObject* argument)>
+PyObject* guarded_method(PyObject* self, PyObject* argument) {
+    return guarded([=] { return method(self, argument); });
 }
 
 /// It does not bind to a class or an instance, as a built-in function does not.
@@ -342,23 +348,23 @@ PyTypeObject* make_operator_type() {
         {"_kernel", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(operator_kernel)),
          METH_FASTCALL | METH_KEYWORDS, nullptr},
         {"__reduce__", operator_reduce, METH_NOARGS, nullptr},
-        {"_infer", operator_infer, METH_VARARGS, nullptr},
-        {"_implement_torch", operator_implement_torch, METH_O, nullptr},
+        {"_infer", guarded_method<operator_infer>, METH_VARARGS, nullptr},
+        {"_implement_torch", guarded_method<operator_implement_torch>, METH_O, nullptr},
         {}};
     static PyGetSetDef getset[] = {
         {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
-        {"__signature__", operator_get_signature, nullptr, nullptr, nullptr},
-        {"ufunc", operator_get_ufunc, nullptr,
+        {"__signature__", guarded_getter<operator_get_signature>, nullptr, nullptr, nullptr},
+        {"ufunc", guarded_getter<operator_get_ufunc>, nullptr,
          "The operator as a numpy.ufunc, with the signature that its named sizes make. Raises if it cannot be one.",
          nullptr},
-        {"_table", operator_get_table, nullptr, nullptr, nullptr},
-        {"_gradient", operator_get_gradient, nullptr, nullptr, nullptr},
-        {"_jvp", operator_get_jvp, nullptr, nullptr, nullptr},
-        {"_identity", operator_get_identity, nullptr, nullptr, nullptr},
-        {"_xla_target", operator_get_xla_target, nullptr, nullptr, nullptr},
-        {"_xla_cuda_target", operator_get_xla_cuda_target, nullptr, nullptr, nullptr},
-        {"_traced", operator_get_traced, nullptr, nullptr, nullptr},
-        {"_traced_out", operator_get_traced_out, nullptr, nullptr, nullptr},
+        {"_table", guarded_getter<operator_get_table>, nullptr, nullptr, nullptr},
+        {"_gradient", guarded_getter<operator_get_gradient>, nullptr, nullptr, nullptr},
+        {"_jvp", guarded_getter<operator_get_jvp>, nullptr, nullptr, nullptr},
+        {"_identity", guarded_getter<operator_get_identity>, nullptr, nullptr, nullptr},
+        {"_xla_target", guarded_getter<operator_get_xla_target>, nullptr, nullptr, nullptr},
+        {"_xla_cuda_target", guarded_getter<operator_get_xla_cuda_target>, nullptr, nullptr, nullptr},
+        {"_traced", guarded_getter<operator_get_traced>, nullptr, nullptr, nullptr},
+        {"_traced_out", guarded_getter<operator_get_traced_out>, nullptr, nullptr, nullptr},
         {}};
     static PyType_Slot type_slots[] = {
         {Py_tp_dealloc, reinterpret_cast<void*>(operator_dealloc)},

@@ -64,6 +64,22 @@ inline Ref dict_item_or(PyObject* dict, const char* name, PyObject* made) {
 #endif
 }
 
+/// PyRun_String(), which without memory may end without an exception (CPython's tokenizer): NULL with one set.
+ISTHMUS_COLD inline PyObject* run_python(const char* source, int start, PyObject* names) {
+    PyObject* result = PyRun_String(source, start, names, names);
+    if (result == nullptr && PyErr_Occurred() == nullptr) PyErr_NoMemory();
+    return result;
+}
+/// A function that is written in Python, as of this module; empty with a Python exception set.
+ISTHMUS_COLD inline Ref python_function(const char* source, const char* name, const char* module) {
+    const Ref names(PyDict_New()), of_module(PyUnicode_FromString(module));
+    if (!names || !of_module || PyDict_SetItemString(names.get(), "__name__", of_module.get()) != 0 ||
+        PyDict_SetItemString(names.get(), "__builtins__", PyEval_GetBuiltins()) != 0)
+        return {};
+    const Ref done(run_python(source, Py_file_input, names.get()));
+    return done ? dict_item(names.get(), name) : Ref();
+}
+
 /// An item of a list or tuple that others may change; empty with an IndexError if it has become shorter.
 inline Ref sequence_item(PyObject* sequence, Py_ssize_t i) {
 #if defined(Py_GIL_DISABLED)
