@@ -201,8 +201,10 @@ ISTHMUS_STATE PerSession<ClassKeys> class_keys;
 #endif
 
 /// The class that "package.module.Name", a constant, means in the modules imported so far; empty if that module is not
-/// imported, or has no such class.
+/// imported, or has no such class, or with an exception set that passes_through(): code of a key of sys.modules may
+/// run.
 ISTHMUS_COLD inline Ref loaded_class(std::string_view qualified) {
+    if (PyErr_Occurred() != nullptr) return {};  // of the look before
 #if defined(Py_GIL_DISABLED)
     const std::string module(module_of(qualified)), name(name_of(qualified));
     const Ref loaded = loaded_module(module.c_str());
@@ -213,17 +215,17 @@ ISTHMUS_COLD inline Ref loaded_class(std::string_view qualified) {
     if (key.text != qualified.data()) {
         const std::string module(module_of(qualified)), name(name_of(qualified));
         Ref module_key(PyUnicode_InternFromString(module.c_str())), name_key(PyUnicode_InternFromString(name.c_str()));
-        if (!module_key || !name_key) return PyErr_Clear(), Ref();
+        if (!module_key || !name_key) return {};
         Py_XDECREF(key.module);
         Py_XDECREF(key.name);
         // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): an address to compare, no text
         key = {qualified.data(), module_key.release(), name_key.release()};
     }
-    const Ref module = Ref::borrow(key.module), name = Ref::borrow(key.name);  // code of a key of sys.modules may run
+    const Ref module = Ref::borrow(key.module), name = Ref::borrow(key.name);  // which that code may replace
     const Ref loaded = dict_item(PyImport_GetModuleDict(), module.get());
-    if (!loaded || !PyModule_Check(loaded.get())) return PyErr_Clear(), Ref();
-    Ref found = dict_item(PyModule_GetDict(loaded.get()), name.get());
-    PyErr_Clear();
+    Ref found;
+    if (loaded && PyModule_Check(loaded.get())) found = dict_item(PyModule_GetDict(loaded.get()), name.get());
+    if (!found) (void)is_interrupted();
 #endif
     return found && PyType_Check(found.get()) ? std::move(found) : Ref();
 }

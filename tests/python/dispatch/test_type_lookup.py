@@ -293,6 +293,42 @@ def test_an_interrupt_while_a_type_is_looked_at_passes(take, raised: type) -> No
         take(Proxy())
 
 
+def test_an_interrupt_while_the_base_of_a_type_is_looked_at_passes(child) -> None:
+    child("""
+        import sys
+        import numpy as np
+        import isthmus_test_ext as ext
+
+        class Name(str):
+            "Is met wherever numpy is looked for among the modules."
+            interrupts = False
+            def __hash__(self):
+                return hash("numpy")
+            def __eq__(self, other):
+                if Name.interrupts:
+                    raise KeyboardInterrupt
+                return False
+
+        class Base:
+            __module__ = "numpy.mine"
+            __array_interface__ = np.arange(3.0).__array_interface__
+        class Own(Base):
+            pass
+        module = sys.modules.pop("numpy")
+        sys.modules[Name("before")] = None
+        sys.modules["numpy"] = module
+        Name.interrupts = True
+        try:
+            ext.own(Own())
+        except KeyboardInterrupt:
+            pass
+        else:
+            raise AssertionError("the interrupt was lost")
+        Name.interrupts = False
+        assert ext.own(Own())["shape"] == (3,)
+    """)
+
+
 def test_a_type_that_changes_while_it_is_looked_at_for_the_first_time(child) -> None:
     """What was found is not remembered for the class that it has become, here by a base whose instances are refused."""
     child("""
