@@ -42,7 +42,16 @@ ISTHMUS_STATE ErrorWatcher pybind11_watcher{[]() noexcept {
 }};
 ISTHMUS_STATE const bool pybind11_watches = watch_errors(pybind11_watcher);
 
-[[noreturn]] ISTHMUS_COLD inline void raise_in_pybind11() { throw pybind11::error_already_set(); }
+[[noreturn]] ISTHMUS_COLD inline void raise_in_pybind11() {
+#if PY_VERSION_HEX < 0x030C0000
+    // Made now: of one that turns into a MemoryError while pybind11 makes it, pybind11 makes a RuntimeError.
+    PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyErr_Restore(type, value, traceback);
+#endif
+    throw pybind11::error_already_set();
+}
 /// A result, or the exception that is set: of NULL pybind11 makes another TypeError.
 inline pybind11::handle made(PyObject* result) {
     if (ISTHMUS_UNLIKELY(result == nullptr)) raise_in_pybind11();

@@ -10,14 +10,17 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+/// pybind11::make_tuple() raises a RuntimeError if there is no memory.
+inline pybind11::tuple tuple_of(pybind11::handle object) {
+    return pybind11::reinterpret_steal<pybind11::tuple>(made(PyTuple_Pack(1, object.ptr())));
+}
+
 /// The first positional argument of the overload that explains. Its caster refuses it while pybind11 looks for an
 /// overload without implicit conversions, so that the others are tried with them first; pybind11 tries a second time
 /// only if there is a positional argument.
 struct FirstArgument {
     pybind11::handle object;
-    pybind11::tuple tuple() const {
-        return object.ptr() == Py_NotImplemented ? pybind11::tuple() : pybind11::make_tuple(object);
-    }
+    pybind11::tuple tuple() const { return object.ptr() == Py_NotImplemented ? pybind11::tuple() : tuple_of(object); }
 };
 
 }  // namespace detail
@@ -47,7 +50,7 @@ void overloads(Scope& scope, const char* name, const Extra&... extra) {
     else
         define(
             [explain](pybind11::handle self, First first, const pybind11::args& args, const pybind11::kwargs& kwargs) {
-                explain((pybind11::make_tuple(self) + first.tuple() + args).ptr(), kwargs.ptr());
+                explain((detail::tuple_of(self) + first.tuple() + args).ptr(), kwargs.ptr());
             });
 }
 

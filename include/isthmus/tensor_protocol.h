@@ -49,8 +49,11 @@ void tensor_protocol(Class& cls, Get get) {
     cls.def("__isthmus_tensor__",
             [get = std::move(get)](Instance& self) -> As<Framework::tensor> { return Tensor(std::invoke(get, self)); });
     if (!detail::add_tensor_protocol(cls.ptr())) {
+        const bool no_memory = PyErr_ExceptionMatches(PyExc_MemoryError) != 0;
         PyErr_Clear();
-        throw Error(ErrorCode::bad_argument, "isthmus: tensor_protocol(): the class does not take attributes");
+        throw Error(no_memory ? ErrorCode::out_of_memory : ErrorCode::bad_argument,
+                    no_memory ? "isthmus: no memory for tensor_protocol()"
+                              : "isthmus: tensor_protocol(): the class does not take attributes");
     }
 }
 

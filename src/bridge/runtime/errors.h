@@ -132,7 +132,9 @@ ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argum
         exception = take_exception();
         words = compose({Py_TYPE(exception)->tp_name});
     }
-    if (PyErr_GivenExceptionMatches(exception, PyExc_MemoryError)) code = ErrorCode::out_of_memory;
+    // torch raises the second for C++'s own exception.
+    if (PyErr_GivenExceptionMatches(exception, PyExc_MemoryError) || words.view() == "RuntimeError: std::bad_alloc")
+        code = ErrorCode::out_of_memory;
     Error error = make_error(code, argument, {what, " raised ", words});
     const PyInterpreterState* ours = interpreter_session.interpreter.load_relaxed();
     if (ours != nullptr && ours != PyInterpreterState_Get())
