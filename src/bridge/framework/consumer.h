@@ -37,7 +37,6 @@ ISTHMUS_STATE PerSession<Consumer> consumers[framework_count];
 ISTHMUS_COLD inline const Consumer* find_consumer(const FrameworkFacts& facts) {
     PerSession<Consumer>& consumer = consumers[&facts - framework_facts];
     if (ISTHMUS_LIKELY(consumer->function != nullptr)) return consumer.operator->();
-    if (!make_interned()) return nullptr;
     Consumer found{import_attribute(facts.module, facts.from_dlpack), nullptr};
     if (found.function == nullptr) return nullptr;
     if (facts.exchange_type != nullptr) {

@@ -87,7 +87,6 @@ inline bool try_jax_host(const JaxHost& host, const FrameworkFacts& facts) {
 
 /// The first look, whose result is kept. False with a Python exception set, and nothing kept, on an interrupt.
 ISTHMUS_COLD inline bool look_for_jax_host(const FrameworkFacts& facts) {
-    if (!make_interned()) return false;
     JaxHostLooked found{true, {}};
     if (!found.host.find() || !try_jax_host(found.host, facts)) found.host.release();
     if (is_interrupted()) return found.host.release(), false;

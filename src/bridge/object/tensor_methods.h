@@ -39,8 +39,7 @@ ISTHMUS_COLD inline PyObject* tensor_repr(PyObject* self) {
         Message({", strides ", sizes_text(block->dl.strides, block->dl.ndim)}).append_to(text);
     if (block->flags & flag::read_only) text += ", read-only";
     if (block->flags & flag::padded) text += ", padded";
-    Ref owner(block_owner(block));
-    if (!owner) return nullptr;
+    const Ref owner(block_owner(block));
     if (owner.get() != Py_None) Message({", owner ", type_name(owner.get())}).append_to(text);
     return unicode_of(text += ')');
 }
