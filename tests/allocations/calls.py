@@ -10,9 +10,14 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from first_uses import first_uses
+from stand_ins import stand_ins
+
 Make = Callable[[], Callable[[], Any]]
 
-WORLDS = ("package", "bridge", "nanobind", "pybind11", "operators", "torch")
+WORLDS = ("package", "bridge", "nanobind", "pybind11", "operators", "torch", "first_uses", "stand_ins")
+#: Of these no second call is swept, which would be another one.
+ONCE = ("first_uses",)
 
 
 def stack(trace: str) -> list[tuple[str, str]]:
@@ -116,6 +121,16 @@ KNOWN = (
         *(".*", ".*", "loses"),
         asked_by("list_extend"),
     ),
+    Known(
+        "CPython's assembler writes to freed memory if there is none for another line of its tables",
+        *("first_uses|operators", "import_operators|signature", ".*dies of"),
+        lambda trace: "!assemble+" in trace,
+    ),
+    Known(
+        "CPython's compiler loses what it has made so far if there is no memory for the rest",
+        *("operators", "signature", "loses"),
+        lambda trace: "!PyRun_String" in trace,
+    ),
     Known("CPython's re loses its state if there is no memory for a repeat", ".*", ".*", "loses", asked_by("sre_")),
     Known(
         "the standard library loses a descriptor while it is a number (socket.socketpair)",
@@ -129,8 +144,18 @@ KNOWN = (
     ),
     Known(
         "NumPy makes dtypes of dicts and texts without asking whether there is memory (arraydescr_new)",
-        *(".*", "(records|events|times|owned_points)", ".*(dies of|ValueError)"),
+        *(".*", ".*(records|events|times|owned_points)", ".*(dies of|ValueError)"),
         within("arraydescr_new"),
+    ),
+    Known(
+        "CPython's PyType_FromSpec() fails without an exception if there is no memory for the name or the members",
+        *("first_uses", "import_", ".*failed without raising an exception"),
+        asked_by("PyType_FromModuleAndSpec"),
+    ),
+    Known(
+        "the dynamic linker has its own words for a lack of memory",
+        *("first_uses", "import_", "raises ImportError: .*: cannot "),
+        within("_dl_"),
     ),
     Known("NumPy frees half of a method without memory (PyArrayMethod_FromSpec_int)", ".*", "ufunc", ".*SIGSEGV"),
     Known(
@@ -144,12 +169,12 @@ KNOWN = (
     ),
     Known(
         "nanobind makes instances and bound methods without asking whether there is memory",
-        *("nanobind", "protocol", ".*dies of"),
+        *("nanobind|first_uses", "protocol|nanobind_records_returned", ".*dies of"),
         within("nanobind::detail::"),
     ),
     Known(
         "nanobind prints the arguments that it refuses without asking whether there is memory",
-        *("nanobind", ".*", ".*(dies of|incompatible function arguments)"),
+        *("nanobind|first_uses", ".*", ".*(dies of|incompatible function arguments)"),
         is_nanobinds,
     ),
     Known(
@@ -314,7 +339,12 @@ def package() -> dict[str, Make]:
     of_tensor("slice", lambda t: t[:, 1:])
     of_tensor("index_wrong", lambda t: t[7])
     of_tensor("iterate", list)
+    of_tensor("shape_large", lambda t: t.shape, lambda: np.empty((1000, 2000), np.int8))
+    of_tensor("dtype_equals_text", lambda t: t.dtype == "float32")
     of_tensor("to_numpy", lambda t: t.to("numpy"))
+    of_tensor("to_capsule", lambda t: t.to("capsule"))
+    of_tensor("to_capsule_legacy", lambda t: t.to("capsule_legacy"))
+    of_tensor("from_capsule", lambda t: isthmus.from_dlpack(t.__dlpack__(max_version=(1, 3))))
     of_tensor("to_unknown", lambda t: t.to("paper"))
     of_tensor("memoryview", memoryview)
     of_tensor("np_asarray", np.asarray)
@@ -366,6 +396,28 @@ def package() -> dict[str, Make]:
         return call
 
     table["live_traced"] = live
+
+    def listing() -> int:
+        kept = [isthmus.from_dlpack(listed)]
+        isthmus.live.enable()
+        try:
+            kept.clear()  # which was made before
+            return len([isthmus.from_dlpack(listed)]) + len(isthmus.live())
+        finally:
+            isthmus.live.disable()
+
+    listed = grid()
+    plain("live_enabled", listing)
+
+    class Own(np.ndarray):
+        """Whose facts are those of its base, which is looked at first."""
+
+    table["from_dlpack_subclass"] = prepared(lambda: grid().view(Own), isthmus.from_dlpack)
+    table["from_dlpack_device"] = prepared(lambda: Versioned(grid()), lambda x: isthmus.from_dlpack(x, device="cpu"))
+    if importlib.util.find_spec("ml_dtypes") is not None:
+        importlib.import_module("ml_dtypes")  # an import within a call takes long
+    bfloat16 = isthmus.empty((2, 3), "bfloat16")
+    plain("to_numpy_bfloat16", lambda: type(bfloat16.to("numpy")).__name__)
     table["from_blob"] = prepared(lambda: isthmus.to_blob(grid()), isthmus.from_blob)
     table["from_blob_wrong"] = prepared(
         lambda: isthmus.to_blob(grid()) | {"dtype": "x"} if isinstance(isthmus.to_blob(grid()), dict) else {"ptr": 3},
@@ -475,6 +527,26 @@ def bridge() -> dict[str, Make]:
         table[f"hand_{name}"] = prepared(make, hand)
     import numpy as np
 
+    def interface_kept() -> Callable[[], Any]:
+        """Its producer takes the pairs that CPython has kept for the next one."""
+        pairs: list[object] = []
+        described = dict(row.__array_interface__)
+
+        class Source:
+            @property
+            def __array_interface__(self) -> Any:
+                pairs.extend((i, i) for i in range(8))
+                return described
+
+        def call() -> Any:
+            try:
+                return ext.own(source)
+            finally:
+                pairs.clear()
+
+        source = Source()
+        return call
+
     a, row = np.ones((2, 3), np.float32), np.ones(3, np.float32)
     t, wide = ext.tensor_of(row), np.arange(3)
     arguments: dict[str, Callable[[], Any]] = {
@@ -491,7 +563,27 @@ def bridge() -> dict[str, Make]:
         "dict_returned": lambda: ext.named(row),
         "hand_like": lambda: ext.hand_like(t, wide),
         "values": lambda: ext.dtype_back(np.dtype("int8"), "cuda:1"),
+        "own_device": functools.partial(ext.own, Versioned(row), device=(1, 0), max_version=(1, 1)),
+        "too_large": lambda: ext.ones_like(1 << 70),
+        "too_large_by_far": lambda: ext.ones_like(1 << 7000),
+        "made_a_tensor": lambda: ext.made_a_tensor(type("Made", (), {})).__name__,
+        "capsule": lambda: ext.give(row, "capsule"),
     }
+    alone = ext.without_owner(row)
+    arguments |= {
+        "without_owner_to_numpy": lambda: alone.to("numpy"),
+        "without_owner_to_capsule": lambda: alone.to("capsule"),
+        "without_owner_dlpack": lambda: alone.__dlpack__(max_version=(1, 3)),
+        "without_owner_arrow": lambda: alone.__arrow_c_array__(),
+    }
+
+    def many_types() -> Callable[[], Any]:
+        """More than have a place in the cache of types."""
+        objects = [type(f"Of{i}", (Interface,), {})(row) for i in range(24)]
+        return lambda: sum(ext.borrow(x)["shape"][0] for x in objects)
+
+    table["own_interface_kept"] = interface_kept
+    table["borrow_many_types"] = many_types
     return table | {name: as_is(call) for name, call in arguments.items()}
 
 
@@ -533,6 +625,18 @@ def compound(ext: Any) -> dict[str, Make]:
     class Bag(list):
         """Which copy.copy() copies."""
 
+    class Empty(list):
+        """Of which a copy is without elements."""
+
+        def __copy__(self) -> Empty:
+            return Empty()
+
+    class Shown:
+        """Which only `__array__` shows, in another dtype."""
+
+        def __array__(self) -> Any:
+            return ints
+
     tree = {"a": [floats, (np.ones(2), Point(floats, None))], "step": 3, "bag": Bag([floats])}
     layer = {"weight": np.ones((2, 2), np.float32), "bias": floats[:2]}
     model = {"first": layer, "second": {"weight": layer["weight"]}, "scale": 1.5}
@@ -558,6 +662,8 @@ def compound(ext: Any) -> dict[str, Make]:
         "list_of_any": call("numbers_of_any", [[1, 2.5], [3, 4]]),
         "list_uneven": call("numbers_float32", [[1, 2], [3]]),
         "list_of_text": call("numbers_float32", ["1"]),
+        "list_columns": call("numbers_columns", [[1, 2], [3, 4]]),
+        "list_of_shown": call("numbers_float32", Shown()),
         "list_or_number": call("numbers_then", [1, 2], nothing),
         "records": call("sum_points", points),
         "records_wrong": call("sum_points", np.ones(2, [("x", "f4"), ("y", "f4"), ("z", "f4")])),
@@ -571,11 +677,13 @@ def compound(ext: Any) -> dict[str, Make]:
         "object_lacks": call("matrix_sum", types.SimpleNamespace(indptr=ints)),
         "dict_of_own": call("twice_matrix", OrderedDict(matrix)),
         "tuple_returned": call("twice_ragged", ragged),
+        "list_as_struct": call("matrix_sum", list(matrix.values())),
         "structs": call("negate_model", model),
         "struct_as_dict": call("twice_matrix_as_dict", matrix),
         "kept": lambda: lambda: (ext.keep_pair((floats, np.ones(3))), ext.kept_pair() and None)[1],
         "tree": call("leaves_of", tree),
         "tree_returned": call("copied_tree", tree, False),
+        "tree_of_own": call("copied_tree", Empty([floats] * 9), False),
         "tree_wrong": call("leaves_of", {"a": [object()]}),
         "dtype": call("dtype_back", "float32"),
         "dtype_of_numpy": call("dtype_back", np.dtype("f4")),
@@ -594,6 +702,8 @@ def compound(ext: Any) -> dict[str, Make]:
         "owned_points": call("own_points", points),
         "overloads": call("own_which", np.arange(3)),
         "overloads_wrong": call("own_which", "x"),
+        "overloads_refused": call("totals", "x"),
+        "overloads_by_name": lambda: functools.partial(ext.totals, x="x", power=2.0),
         "protocol_dlpack": as_is(lambda: producer.__dlpack__(max_version=(1, 3))),
         "protocol_array": as_is(producer.__array__),
         "protocol_interface": as_is(lambda: producer.__array_interface__["shape"]),
@@ -621,6 +731,12 @@ def operators() -> dict[str, Make]:
         "limit": lambda: lambda: ext.limit(a, 1.0, "x"),
         "repr": lambda: lambda: repr(ext.dot),
         "doc": lambda: lambda: ext.dot.__doc__,
+        "table": lambda: lambda: ext.dot._table["name"],
+        "gradient": lambda: lambda: type(ext.scale._gradient).__name__,
+        "identity": lambda: lambda: ext.dot._identity and None,
+        "xla_target": lambda: lambda: type(ext.dot._xla_target).__name__,
+        "infer": lambda: lambda: ext.dot._infer([("float64", (3,))] * 2),
+        "signature": lambda: lambda: type(ext.scale.__signature__).__name__,
         "ufunc": lambda: lambda: type(ext.dot.ufunc).__name__,
     }
     return table
@@ -633,11 +749,23 @@ def torch() -> dict[str, Make]:
     x = torch.arange(6, dtype=torch.float32).reshape(2, 3)
     t = isthmus.from_dlpack(x)
     backwards = t[::-1]  # torch has no negative strides
+    lazy = torch._lazy_clone(x)  # copy-on-write
+
+    class Own(torch.Tensor):
+        """Of which torch's own handle is held."""
+
+    own = isthmus.from_dlpack(torch.arange(6.0).as_subclass(Own))
     sparse = torch.eye(3).to_sparse()  # torch's own lack of memory while it makes one is another error
-    return {
+    table: dict[str, Make] = {}
+    if importlib.util.find_spec("isthmus_pybind11_test_ext") is not None:
+        ext: Any = importlib.import_module("isthmus_pybind11_test_ext")
+        table["made_there"] = lambda: lambda: type(ext.zeros_there(x, [2, 3], "int16")).__name__
+    return table | {
         "from_dlpack": lambda: lambda: isthmus.from_dlpack(x),
         "from_dlpack_sparse": lambda: lambda: isthmus.from_dlpack(sparse),
+        "from_dlpack_lazy": lambda: lambda: isthmus.from_dlpack(lazy),
         "to_torch": lambda: lambda: t[0].to("torch"),
+        "to_torch_own": lambda: lambda: type(own.to("torch")).__name__,
         "to_torch_copied": lambda: lambda: type(backwards.to("torch", allow_copy=True)).__name__,
         "torch_from_dlpack": lambda: lambda: torch.from_dlpack(t[0]),
     }
@@ -681,8 +809,13 @@ def load(world: str) -> dict[str, Make]:
         "pybind11": ("isthmus_pybind11_test_ext",),
         "operators": ("isthmus_operators_test_ext",),
         "torch": ("isthmus", "torch"),
+        "first_uses": (),
+        "stand_ins": ("isthmus_test_ext",),
     }[world]
     if any(importlib.util.find_spec(module) is None for module in (*modules, "numpy")):
         return {}
-    make = {"package": package, "bridge": bridge, "operators": operators, "torch": torch}.get(world)
+    make = {
+        "package": package, "bridge": bridge, "operators": operators, "torch": torch, "first_uses": first_uses,
+        "stand_ins": stand_ins,
+    }.get(world)  # fmt: skip
     return make() if make is not None else casters(world)

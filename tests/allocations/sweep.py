@@ -39,7 +39,7 @@ def run_world(world: str, options: argparse.Namespace, malloc: Path) -> int:
     """The exit status; each call's lines are printed when it is done."""
     environment = os.environ | {
         "PYTHONMALLOC": "malloc",
-        "PYTHONPATH": os.pathsep.join([*options.pythonpath, os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join([*options.pythonpath, str(SUPPORT), os.environ.get("PYTHONPATH", "")]),
         "LD_PRELOAD": os.pathsep.join([str(malloc), *sanitizer(options)]),
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",

@@ -26,13 +26,13 @@ def sweep(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
 
 
-@pytest.mark.parametrize("world", ["package", "bridge", "operators"])
+@pytest.mark.parametrize("world", ["package", "bridge", "operators", "first_uses", "stand_ins"])
 def test_each_ends_with_memory_error_or_well(world: str) -> None:
     done = sweep("--short", "--world", world)
     assert done.returncode == 0, done.stdout + done.stderr
     if "not here" in done.stdout:
         pytest.skip(done.stdout.strip())
-    assert done.stdout.count(" 0 wrong") > 20, done.stdout
+    assert done.stdout.count(" 0 wrong") > 10, done.stdout
 
 
 def test_torchs_lack_of_memory_is_a_memory_error() -> None:
@@ -40,7 +40,7 @@ def test_torchs_lack_of_memory_is_a_memory_error() -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
     done = sweep("--world", "torch", "--only", "to_torch")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count(" 0 wrong") == 4, done.stdout
+    assert done.stdout.count(" 0 wrong") == 6, done.stdout
 
 
 #: Calls that meet most of the library's allocations, each of which fails here: minutes, for tools/mutate.py.
@@ -55,7 +55,13 @@ WHOLE = [
     "nanobind.records", "nanobind.events", "nanobind.list", "nanobind.dict", "nanobind.object", "nanobind.tuple",
     "nanobind.struct", "nanobind.tree", "nanobind.made", "nanobind.vector", "nanobind.replies", "nanobind.owned",
     "nanobind.protocol",
-    "operators.dot", "operators.shift", "operators.ufunc", "operators.repr", "torch.to_torch",
+    "operators.dot", "operators.shift", "operators.ufunc", "operators.repr", "operators.gradient", "operators.infer",
+    "package.shape_large", "package.dtype_equals_text", "package.live_enabled", "package.from_capsule",
+    "package.to_capsule", "bridge.own_interface_kept", "bridge.without_owner", "bridge.too_large",
+    "bridge.made_a_tensor",
+    "nanobind.list_columns", "nanobind.list_as_struct", "nanobind.overloads", "nanobind.tree_of_own",
+    "first_uses.import_test", "first_uses.import_operators", "first_uses.nanobind", "stand_ins.",
+    "torch.to_torch", "torch.from_dlpack", "torch.made_there",
 ]  # fmt: skip
 
 

@@ -293,3 +293,10 @@ except TypeError as error:
 """
     assert run(program, 1, "last", code, life) == "1 lives\n"
     assert run(program, 5, "within", code, life) == "5 lives\n"
+
+
+def test_a_life_that_begins_without_memory(compile_program) -> None:
+    done = subprocess.run(
+        [compile_program("second_life.cpp")], capture_output=True, text=True, env=embedding.environment(), timeout=60
+    )
+    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"

@@ -42,6 +42,37 @@ def test_in_the_words_of_a_producers_exception(base: type, kind: type, options: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("options", "words", "at"),
+    [({"device": (1, 0)}, "dl_device", at) for at in (1, 2)] + [({"copy": "never"}, "copy", at) for at in (1, 2, 3)],
+)
+def test_in_the_words_of_a_keyword_that_is_unknown(kind: type, options: dict, words: str, at: int) -> None:
+    """Which are asked for several times: for what is not known, for what is, and for the error."""
+    asked: list[int] = []
+
+    class Unknown(TypeError):
+        def __str__(self) -> str:
+            asked.append(1)
+            if len(asked) == at:
+                raise kind
+            return f"__dlpack__() got an unexpected keyword argument '{words}'"
+
+    class Producer:
+        def __dlpack__(self, max_version: object = None, **more: object) -> object:
+            if more or not options.get("device"):
+                raise Unknown
+            return elsewhere.__dlpack__(stream=-1, max_version=max_version)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (2, 0) if options.get("device") else (1, 0)
+
+    elsewhere = ext.pages([2, 3], device=(2, 0))
+    with pytest.raises(kind):
+        ext.own(Producer(), **options)
+    assert len(asked) == at
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_in_the_name_of_a_field(kind: type) -> None:
     np = pytest.importorskip("numpy")
 

@@ -58,6 +58,23 @@ PyObject* give(PyObject*, PyObject* args) {
     return object ? *object : raise(object.error());
 }
 
+/// allocate(type): what the exchange API of isthmus.Tensor allocates, deleted again.
+PyObject* allocate(PyObject*, PyObject* type) {
+    PyObject* capsule = PyObject_GetAttrString(type, "__dlpack_c_exchange_api__");
+    if (capsule == nullptr) return nullptr;
+    const auto* api = static_cast<const DLPackExchangeAPI*>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
+    Py_DECREF(capsule);
+    std::int64_t shape[] = {2, 3};
+    DLTensor wanted{nullptr, {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 0};
+    DLManagedTensorVersioned* made = nullptr;
+    const auto raise_said = [](void*, const char* kind, const char* text) {
+        PyErr_SetString(std::string_view(kind) == "MemoryError" ? PyExc_MemoryError : PyExc_RuntimeError, text);
+    };
+    if (api->managed_tensor_allocator(&wanted, &made, nullptr, raise_said) != 0) return nullptr;
+    made->deleter(made);
+    Py_RETURN_NONE;
+}
+
 /// shown_and_given(): an isthmus.Tensor of memory that has no owner, and a capsule of another handle on it, given away.
 PyObject* shown_and_given(PyObject*, PyObject*) {
     static float memory[4];
@@ -193,6 +210,7 @@ PyMethodDef export_methods[] = {
     {"tensor_of", method(tensor_of), METH_VARARGS | METH_KEYWORDS, "the isthmus.Tensor of from_py(x)"},
     {"hand", method(hand), METH_VARARGS | METH_KEYWORDS, "from_py(x), then to_py in a framework"},
     {"give", give, METH_VARARGS, "from_py(x), then to_py of the handle itself, which is empty afterwards"},
+    {"allocate", allocate, METH_O, "what the exchange API of isthmus.Tensor allocates, deleted again"},
     {"shown_and_given", shown_and_given, METH_NOARGS, "an isthmus.Tensor without an owner, and a capsule of it"},
     {"hand_like", hand_like, METH_VARARGS, "from_py(x), then to_py_like(example)"},
     {"hand_reshaped", hand_reshaped, METH_VARARGS, "from_py(x), flattened, then to_py in a framework"},

@@ -221,8 +221,9 @@ def test_an_entry_that_fails_later_is_made_up_for() -> None:
     """)
 
 
-def test_an_interrupt_is_not_swallowed() -> None:
-    run("""
+@pytest.mark.parametrize("first", [False, True])
+def test_an_interrupt_is_not_swallowed(first: bool) -> None:
+    run(f"""
         import jax._src.dlpack as own, types
         own._jax = types.SimpleNamespace(**vars(entry))  # JAX's own function would answer
         interrupting = []
@@ -232,7 +233,8 @@ def test_an_interrupt_is_not_swallowed() -> None:
             return real(*arguments)
         entry.dlpack_managed_tensor_to_buffer = entry_with_interrupt
         tensor = isthmus.from_dlpack(memory)
-        tensor.to("jax")
+        if not {first}:  # the entry is looked for then
+            tensor.to("jax")
         interrupting.append(True)
         try:
             tensor.to("jax")
@@ -240,4 +242,6 @@ def test_an_interrupt_is_not_swallowed() -> None:
             pass
         else:
             raise AssertionError("swallowed")
+        interrupting.clear()
+        assert type(tensor.to("jax")).__name__ == "ArrayImpl"
     """)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+import types
 import weakref
 
 import numpy as np
@@ -128,6 +129,18 @@ class TestRepr:
     def test_no_values(self):
         """The memory may be a device's, or huge."""
         assert len(repr(ext.pages([1 << 30]))) < 200
+
+
+class TestTo:
+    def test_a_module_without_a_name(self):
+        nameless = types.ModuleType("x")
+        del nameless.__name__
+        with pytest.raises(SystemError, match="nameless module"):
+            made().to(nameless)
+
+    def test_a_name_that_is_no_text(self):
+        with pytest.raises(UnicodeEncodeError):
+            made().to("\udc80")
 
 
 class TestIdentity:

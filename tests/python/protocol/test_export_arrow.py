@@ -6,11 +6,12 @@ the last reader.
 
 from __future__ import annotations
 
-import ctypes
+import ctypes as ct
 import gc
 import weakref
 
 import arrow
+import capsules
 import numpy as np
 import pytest
 
@@ -87,13 +88,28 @@ def test_capsules_that_nobody_took_give_back() -> None:
         assert end() is None
 
 
+def test_a_capsule_with_another_name_is_its_renamers() -> None:
+    a = np.arange(4.0)
+    end = weakref.ref(a)
+    schema, column = isthmus.from_dlpack(a).__arrow_c_array__()
+    del a
+    held = arrow.Array.from_address(arrow.pointer(column, b"arrow_array"))
+    capsules.rename(column, b"used_arrow_array")
+    del schema, column
+    gc.collect()
+    assert end() is not None
+    arrow.RELEASE_ARRAY(held.release)(ct.byref(held))
+    gc.collect()
+    assert end() is None
+
+
 def test_more_dimensions_are_tensors_of_one_shape() -> None:
     a = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     schema, array, _ = structs(isthmus.from_dlpack(a))
     assert schema.format == b"+w:12"
     assert schema.children[0].contents.format == b"f"
-    address = ctypes.c_void_p.from_address(ctypes.addressof(schema) + arrow.Schema.metadata.offset).value
-    metadata = ctypes.string_at(address, 103)
+    address = ct.c_void_p.from_address(ct.addressof(schema) + arrow.Schema.metadata.offset).value
+    metadata = ct.string_at(address, 103)
     assert b"ARROW:extension:name" in metadata
     assert b"arrow.fixed_shape_tensor" in metadata
     assert b'{"shape":[3,4]}' in metadata
