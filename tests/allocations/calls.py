@@ -194,7 +194,7 @@ KNOWN = (
     ),
     Known(
         "torch.from_dlpack() calls the deleter if it has no memory for the tensor, and the capsule calls it again",
-        *("torch", "torch_from_dlpack", ".*SIGSEGV"),
+        *("torch", "torch_from_dlpack", ".*(SIGSEGV|SIGABRT)"),
         lambda trace: "TensorMaker11make_tensor" in trace,
     ),
     Known("torch's own name for a lack of memory", "torch", ".*", ".*OutOfMemoryError: Failed to allocate a Tensor"),
