@@ -27,6 +27,22 @@ inline std::string name_in_tree(const std::string& argument, const std::string& 
     return printable(path.empty() ? argument : joined(argument, path));
 }
 
+/// A level of CPython's recursion, left however the function ends: without memory that is by an exception of C++.
+class RecursionLevel {
+public:
+    /// `doing`: of the RecursionError if there are too many.
+    explicit RecursionLevel(const char* doing) : entered_(Py_EnterRecursiveCall(doing) == 0) {}
+    RecursionLevel(const RecursionLevel&) = delete;
+    RecursionLevel& operator=(const RecursionLevel&) = delete;
+    ~RecursionLevel() {
+        if (entered_) Py_LeaveRecursiveCall();
+    }
+    explicit operator bool() const noexcept { return entered_; }
+
+private:
+    bool entered_;
+};
+
 /// A tree of other tensors in the making. Its functions return an empty reference with a Python exception set, or what
 /// error() says.
 class TreeMaker {
@@ -34,14 +50,13 @@ public:
     explicit TreeMaker(std::span<const Tensor> tensors) : next_(tensors.data()), left_(tensors.size()) {}
 
     Ref make(PyObject* object) {
-        if (Py_EnterRecursiveCall(" while a tree of tensors is made")) return {};
-        Ref made = PyDict_Check(object)    ? make_dict(object)
-                   : PyList_Check(object)  ? make_list(object)
-                   : PyTuple_Check(object) ? make_tuple(object)
-                   : stays(object)         ? Ref::borrow(object)
-                                           : make_tensor(object);
-        Py_LeaveRecursiveCall();
-        return made;
+        const RecursionLevel level(" while a tree of tensors is made");
+        return !level                  ? Ref()
+               : PyDict_Check(object)  ? make_dict(object)
+               : PyList_Check(object)  ? make_list(object)
+               : PyTuple_Check(object) ? make_tuple(object)
+               : stays(object)         ? Ref::borrow(object)
+                                       : make_tensor(object);
     }
     /// Why there is no tree, of what make() gave.
     Error error(std::size_t expected) {
@@ -174,13 +189,11 @@ Result<PyObject*> Tree::rebuild(PyObject* root, std::size_t expected, std::span<
 
 Result<void> Tree::walk(PyObject* object, const std::string& argument, const std::string& path,
                         const ImportOptions& options) {
-    if (Py_EnterRecursiveCall(" while a tree of tensors is read"))
-        return detail::error_from_exception(ErrorCode::bad_layout, argument.c_str(), "reading the tree");
-    Result<void> done = PyDict_Check(object)                            ? walk_dict(object, argument, path, options)
-                        : PyTuple_Check(object) || PyList_Check(object) ? walk_list(object, argument, path, options)
-                                                                        : take(object, argument, path, options);
-    Py_LeaveRecursiveCall();
-    return done;
+    const detail::RecursionLevel level(" while a tree of tensors is read");
+    if (!level) return detail::error_from_exception(ErrorCode::bad_layout, argument.c_str(), "reading the tree");
+    return PyDict_Check(object)                            ? walk_dict(object, argument, path, options)
+           : PyTuple_Check(object) || PyList_Check(object) ? walk_list(object, argument, path, options)
+                                                           : take(object, argument, path, options);
 }
 Result<void> Tree::walk_dict(PyObject* dict, const std::string& argument, const std::string& path,
                              const ImportOptions& options) {

@@ -150,8 +150,23 @@ def lost(call: Callable, n: int, lasting: bool, calls_in_round: int = PER_ROUND)
     return tuple(min(of[i + 1] - of[i] for i in range(ROUNDS - 1)) for of in (blocks, files))  # type: ignore[return-value]
 
 
+def levels_left() -> int:
+    """How deep calls may go from here."""
+
+    def deeper(level: int) -> int:
+        try:
+            return deeper(level + 1)
+        except RecursionError:
+            return level
+
+    return deeper(0)
+
+
 def said_of_loss(call: Callable, n: int, lasting: bool) -> str:
+    levels = levels_left()
     blocks, files = lost(call, n, lasting)
+    if levels_left() < levels:
+        return f"loses {levels - levels_left()} levels of recursion in {ROUNDS * PER_ROUND} calls"
     if files > 0:
         return f"loses {files} files in {PER_ROUND} calls"
     if blocks >= PER_ROUND // 2:  # or free lists and caches were filled, which ends
