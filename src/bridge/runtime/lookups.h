@@ -99,6 +99,7 @@ inline Ref snapshot_of(PyObject* sequence) {
 /// The attribute of a type or its bases. Looked up as CPython looks up special methods: not on the metaclass,
 /// and no code runs.
 inline Ref type_item(PyTypeObject* type, PyObject* name) {
+    if (PyErr_Occurred() != nullptr) return {};  // CPython would clear it, where the name is not found
 #if PY_VERSION_HEX >= 0x030D0000
     return Ref(_PyType_LookupRef(type, name));
 #else
