@@ -116,18 +116,20 @@ inline unsigned long long count_libraries() noexcept { return _dyld_image_count(
 /// Opens it by the path that the loader knows it by, which needs no memory.
 inline void* find_library_by_path(const char* file) noexcept {
     struct Search {
-        const char *file, *path;
-    } search{file, nullptr};
+        const char* file;
+        char path[4096];  // a copy: the library may be closed meanwhile
+    } search{file, {}};
     dl_iterate_phdr(
         [](dl_phdr_info* info, std::size_t, void* out) {
             auto& wanted = *static_cast<Search*>(out);
             const char* slash = std::strrchr(info->dlpi_name, '/');
             if (slash == nullptr || std::strcmp(slash + 1, wanted.file) != 0) return 0;
-            wanted.path = info->dlpi_name;
+            const std::size_t length = std::strlen(info->dlpi_name);
+            if (length < sizeof wanted.path) std::memcpy(wanted.path, info->dlpi_name, length + 1);
             return 1;
         },
         &search);
-    return search.path != nullptr ? dlopen(search.path, RTLD_NOLOAD | RTLD_LAZY) : nullptr;
+    return search.path[0] != 0 ? dlopen(search.path, RTLD_NOLOAD | RTLD_LAZY) : nullptr;
 }
 /// A library that the process has loaded, by its file's name, kept loaded from now on; NULL if it is not loaded. Never
 /// loads one itself: if nobody has loaded the library, there is nothing of it to use.
