@@ -44,7 +44,7 @@ ISTHMUS_STATE const bool pybind11_watches = watch_errors(pybind11_watcher);
 
 [[noreturn]] ISTHMUS_COLD inline void raise_in_pybind11() {
 #if PY_VERSION_HEX < 0x030C0000
-    // Made now: of one that turns into a MemoryError while pybind11 makes it, pybind11 makes a RuntimeError.
+    // pybind11 would do it, and raise a RuntimeError if that ends in a MemoryError.
     PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);

@@ -11,7 +11,7 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// pybind11::make_tuple() raises a RuntimeError if there is no memory.
-inline pybind11::tuple tuple_of(pybind11::handle object) {
+inline pybind11::tuple tuple_with(pybind11::handle object) {
     return pybind11::reinterpret_steal<pybind11::tuple>(made(PyTuple_Pack(1, object.ptr())));
 }
 
@@ -20,7 +20,7 @@ inline pybind11::tuple tuple_of(pybind11::handle object) {
 /// only if there is a positional argument.
 struct FirstArgument {
     pybind11::handle object;
-    pybind11::tuple tuple() const { return object.ptr() == Py_NotImplemented ? pybind11::tuple() : tuple_of(object); }
+    pybind11::tuple tuple() const { return object.ptr() == Py_NotImplemented ? pybind11::tuple() : tuple_with(object); }
 };
 
 }  // namespace detail
@@ -50,7 +50,7 @@ void overloads(Scope& scope, const char* name, const Extra&... extra) {
     else
         define(
             [explain](pybind11::handle self, First first, const pybind11::args& args, const pybind11::kwargs& kwargs) {
-                explain((detail::tuple_of(self) + first.tuple() + args).ptr(), kwargs.ptr());
+                explain((detail::tuple_with(self) + first.tuple() + args).ptr(), kwargs.ptr());
             });
 }
 

@@ -51,9 +51,8 @@ void tensor_protocol(Class& cls, Get get) {
     if (!detail::add_tensor_protocol(cls.ptr())) {
         const bool no_memory = PyErr_ExceptionMatches(PyExc_MemoryError) != 0;
         PyErr_Clear();
-        throw Error(no_memory ? ErrorCode::out_of_memory : ErrorCode::bad_argument,
-                    no_memory ? "isthmus: no memory for tensor_protocol()"
-                              : "isthmus: tensor_protocol(): the class does not take attributes");
+        if (no_memory) throw Error(ErrorCode::out_of_memory, "isthmus: no memory for tensor_protocol()");
+        throw Error(ErrorCode::bad_argument, "isthmus: tensor_protocol(): the class does not take attributes");
     }
 }
 
