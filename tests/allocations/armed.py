@@ -20,7 +20,7 @@ import calls
 #: Of calls whose loss is measured, and how many each has.
 ROUNDS, PER_ROUND, MANY = 3, 8, 200
 #: How often such a loss is measured anew, each time after more calls.
-CACHES_FILLED = 4
+CACHES_FILLED = 8
 #: Seconds of the processor that a call may take, and seconds that all those of one process may.
 CALL_LIMIT, LIMIT = 1.5, 60
 
@@ -91,11 +91,17 @@ def place() -> str:
 functions: dict[tuple[str, str], str] = {}
 
 
+@functools.cache
+def files_on_path() -> dict[str, str]:
+    """By their names: those of modules that only a forked process has imported are among them."""
+    return {
+        file: os.path.join(folder, file) for folder in filter(os.path.isdir, sys.path) for file in os.listdir(folder)
+    }
+
+
 def named(trace: str) -> str:
     """The trace with the names of hidden functions, which the files' own symbols have."""
-    folders = filter(os.path.isdir, sys.path)  # of a module that only the forked process has imported
-    on_path = [os.path.join(folder, file) for folder in folders for file in os.listdir(folder)]
-    files = {os.path.basename(file): file for file in [*on_path, *mapped_files()]}
+    files = files_on_path() | {os.path.basename(file): file for file in mapped_files()}
     places: dict[str, list[str]] = {}
     hidden = re.findall(r"^(\S+)!\?\+(0x[0-9a-f]+)$", trace, re.MULTILINE)
     for file, place in hidden:
@@ -165,16 +171,17 @@ def levels_left() -> int:
 def said_of_loss(call: Callable, n: int, lasting: bool) -> str:
     levels = levels_left()
     blocks, files = lost(call, n, lasting)
-    if levels_left() < levels:
-        return f"loses {levels - levels_left()} levels of recursion in {ROUNDS * PER_ROUND} calls"
+    levels -= levels_left()
+    if levels > 0:
+        return f"loses {levels} levels of recursion in {ROUNDS * PER_ROUND} calls"
     if files > 0:
         return f"loses {files} files in {PER_ROUND} calls"
     if blocks >= PER_ROUND // 2:  # or free lists and caches were filled, which ends
         for _ in range(CACHES_FILLED):
             blocks, _ = lost(call, n, lasting, MANY)
-            if blocks < MANY * 3 // 4:
+            if blocks < MANY // 2:
                 break
-    return f"loses {blocks} blocks in {MANY} calls" if blocks >= MANY * 3 // 4 else ""
+    return f"loses {blocks} blocks in {MANY} calls" if blocks >= MANY // 2 else ""
 
 
 def sweep_one(make: Callable, warm: bool, n: int, lasting: bool, right: str) -> str:

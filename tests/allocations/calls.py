@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from first_uses import first_uses
+from making import Make, as_is, prepared
 from stand_ins import stand_ins
-
-Make = Callable[[], Callable[[], Any]]
 
 WORLDS = ("package", "bridge", "nanobind", "pybind11", "operators", "torch", "first_uses", "stand_ins")
 #: Of these no second call is swept, which would be another one.
@@ -298,15 +297,6 @@ def producers() -> dict[str, Callable[[], Any]]:
         "list": lambda: [1.0, 2.0],
         "failing": Failing,
     }
-
-
-def prepared(make: Callable[[], Any], call: Callable[[Any], Any]) -> Make:
-    return lambda: functools.partial(call, make())
-
-
-def as_is(call: Callable[[], Any]) -> Make:
-    """Of a call that nothing has to be made ready for."""
-    return lambda: call
 
 
 def package() -> dict[str, Make]:

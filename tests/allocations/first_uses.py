@@ -7,30 +7,25 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Callable
-from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from typing import Any
 
-Make = Callable[[], Callable[[], Any]]
+from making import Make, prepared
 
 
 def importing(name: str, path: str) -> Make:
     """Of the extension alone: the packages around it would be imported by CPython, a thousand allocations."""
 
-    def ready() -> Callable[[], Any]:
-        def call() -> str:
-            spec = ModuleSpec(name, ExtensionFileLoader(name, path), origin=path)
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)  # type: ignore[union-attr]
-            return type(module).__name__
+    def call(spec: Any) -> str:
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return type(module).__name__
 
-        return call
-
-    return ready
+    return prepared(lambda: importlib.util.spec_from_file_location(name, path), call)
 
 
 def using(module: str, call: Callable[[Any], Any]) -> Make:
     """The first call of a module that was imported with all the memory there is."""
-    return lambda: functools.partial(call, importlib.import_module(module))
+    return prepared(functools.partial(importlib.import_module, module), call)
 
 
 def first_uses() -> dict[str, Make]:

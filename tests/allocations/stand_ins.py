@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-Make = Callable[[], Callable[[], Any]]
+from making import Make, as_is
 
 SUPPORT = Path(__file__).resolve().parents[1] / "python" / "support"
 DEVICE = SUPPORT.parent / "device"
@@ -42,7 +42,7 @@ def module(name: str, **content: Any) -> None:
 def stand_ins() -> dict[str, Make]:
     ext: Any = importlib.import_module("isthmus_test_ext")
     x = ext.pages([2, 3])
-    return frameworks(ext, x) | device(ext) | {"allocate": lambda: functools.partial(ext.allocate, type(x))}
+    return frameworks(ext, x) | device(ext) | {"allocate": as_is(functools.partial(ext.allocate, type(x)))}
 
 
 def frameworks(ext: Any, x: Any) -> dict[str, Make]:
@@ -109,7 +109,7 @@ def device(ext: Any) -> dict[str, Make]:
             call()
             return "ordered" if "StreamWaitEvent" in driver.log() else "not ordered"
 
-        return lambda: ordered
+        return as_is(ordered)
 
     def of_producer() -> Any:
         return ext.tensor_of(Producer()).__dlpack__(stream=ours, max_version=(1, 3))

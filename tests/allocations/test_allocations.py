@@ -26,13 +26,16 @@ def sweep(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
 
 
-@pytest.mark.parametrize("world", ["package", "bridge", "operators", "first_uses", "stand_ins"])
-def test_each_ends_with_memory_error_or_well(world: str) -> None:
+@pytest.mark.parametrize(
+    ("world", "fewest"),
+    [("package", 20), ("bridge", 20), ("operators", 20), ("first_uses", 10), ("stand_ins", 10)],
+)
+def test_each_ends_with_memory_error_or_well(world: str, fewest: int) -> None:
     done = sweep("--short", "--world", world)
     assert done.returncode == 0, done.stdout + done.stderr
     if "not here" in done.stdout:
         pytest.skip(done.stdout.strip())
-    assert done.stdout.count(" 0 wrong") > 10, done.stdout
+    assert done.stdout.count(" 0 wrong") > fewest, done.stdout
 
 
 def test_torchs_lack_of_memory_is_a_memory_error() -> None:

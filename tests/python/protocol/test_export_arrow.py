@@ -6,7 +6,7 @@ the last reader.
 
 from __future__ import annotations
 
-import ctypes as ct
+import ctypes
 import gc
 import weakref
 
@@ -98,7 +98,7 @@ def test_a_capsule_with_another_name_is_its_renamers() -> None:
     del schema, column
     gc.collect()
     assert end() is not None
-    arrow.RELEASE_ARRAY(held.release)(ct.byref(held))
+    arrow.RELEASE_ARRAY(held.release)(ctypes.byref(held))
     gc.collect()
     assert end() is None
 
@@ -108,8 +108,8 @@ def test_more_dimensions_are_tensors_of_one_shape() -> None:
     schema, array, _ = structs(isthmus.from_dlpack(a))
     assert schema.format == b"+w:12"
     assert schema.children[0].contents.format == b"f"
-    address = ct.c_void_p.from_address(ct.addressof(schema) + arrow.Schema.metadata.offset).value
-    metadata = ct.string_at(address, 103)
+    address = ctypes.c_void_p.from_address(ctypes.addressof(schema) + arrow.Schema.metadata.offset).value
+    metadata = ctypes.string_at(address, 103)
     assert b"ARROW:extension:name" in metadata
     assert b"arrow.fixed_shape_tensor" in metadata
     assert b'{"shape":[3,4]}' in metadata
