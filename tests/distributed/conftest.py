@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import processes
@@ -35,6 +37,18 @@ def one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def rays_of_this_process() -> Iterator[None]:
+    """`ray.init()` joins a cluster whose address is in Ray's folder: those of another process are not in this one."""
+    # A short name: the path of a socket has 107 bytes at most.
+    with (
+        tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder,
+        pytest.MonkeyPatch.context() as own,
+    ):
+        own.setenv("RAY_TMPDIR", folder)
+        yield
 
 
 @pytest.fixture(autouse=True)

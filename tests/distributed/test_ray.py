@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import processes
 import pytest
 
 isthmus = pytest.importorskip("isthmus", reason="isthmus is not installed")
@@ -212,6 +213,7 @@ class _Step:
 
 
 @pytest.mark.parametrize("kind", ["torch", "torch small", "jax"])
+@processes.waiting_at_most(120)  # two actors start, who import torch and JAX
 def test_results_of_a_compiled_graph_may_be_kept(monkeypatch: pytest.MonkeyPatch, kind: str):
     """Its channels use their memory again: the next call would wait for all tensors of the one before."""
     import jax.numpy as jnp
