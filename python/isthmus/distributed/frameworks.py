@@ -131,14 +131,15 @@ def _rebuild_over(
     """The same in a buffer, which the engine may have received beside the message."""
     import numpy
 
-    terms, view = _terms(head), memoryview(buffer)
-    in_place = terms.uses_in_place(view.nbytes)
+    terms = _terms(head)
     array = numpy.ndarray(shape, dtype, buffer, 0, None, order)
-    if terms.policy == "copy_on_write" and (in_place or not view.readonly):
-        count("shared")
-        if in_place:
-            array.flags.writeable = False
-        return array
+    if terms.policy == "copy_on_write":
+        in_place, is_writable = terms.uses_in_place(array.nbytes), array.flags.writeable
+        if in_place or is_writable:
+            count("shared")
+            if in_place and is_writable:
+                array.flags.writeable = False
+            return array
     layout = Layout(0, shape, array.strides, array.itemsize)
     return _rebuild_numpy(Arrived(buffer, 0, False, ()), layout, array.dtype, terms)
 

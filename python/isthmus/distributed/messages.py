@@ -129,12 +129,13 @@ class Message:
 
     def is_sent_by(self, modules: str) -> bool:
         """Whether a function of a module whose name begins so has asked for it, at any distance."""
-        if modules not in self._sent_by:
+        answer: bool | None = self._sent_by.get(modules)
+        if answer is None:
             frame: FrameType | None = sys._getframe(1)
             while frame is not None and not str(frame.f_globals.get("__name__")).startswith(modules):
                 frame = frame.f_back
-            self._sent_by[modules] = frame is not None
-        return bool(self._sent_by[modules])
+            answer = self._sent_by[modules] = frame is not None
+        return answer
 
     #: The tensors that the message holds in containers and attributes, None if it holds too many things; the addresses
     #: of those that are not parts of another object, which may need them as they are, None if none is such a part or
@@ -246,6 +247,7 @@ def watch(pickler: Any) -> Callable[[], None]:
     def dump(self: Any, x: object) -> Any:
         outer = _thread.message
         now = _thread.message = Message(x, sys._getframe(1))
+        now.protocol = getattr(self, "proto", 0)  # cloudpickle's
         try:
             return before(self, x)
         except BaseException:

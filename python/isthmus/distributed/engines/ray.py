@@ -25,11 +25,6 @@ def start() -> Callable[[], None]:
     return all_of([lambda: policies.forget(CHANNEL), messages.watch(ray.cloudpickle.CloudPickler)])
 
 
-def _goes_through_a_channel() -> bool:
-    message = messages.message()
-    return message is not None and message.is_sent_by(_CHANNELS)
-
-
 def register(cls: type, framework: Framework) -> Callable[[], None]:
     table = ray.cloudpickle.CloudPickler.dispatch
     before = table.get(cls)
@@ -38,7 +33,8 @@ def register(cls: type, framework: Framework) -> Callable[[], None]:
     through_channel = own if framework.name == "numpy" else reducer(CHANNEL, framework, as_buffer, before, 5)
 
     def reduce(x: Any) -> Any:
-        return through_channel(x) if _goes_through_a_channel() else usual(x)
+        now = messages.message()
+        return (through_channel if now is not None and now.is_sent_by(_CHANNELS) else usual)(x)
 
     # register_serializer(), the hook, wraps what it puts into this table, so that nothing could go in Ray's own way.
     return replace(table, cls, reduce)
