@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import functools
 import pickle
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, FunctionType, MemberDescriptorType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import pipes
 
@@ -28,8 +28,14 @@ def _is_envelope(cls: type) -> bool:
     return cls.__module__.startswith(_ENVELOPES)
 
 
-_SEQUENCES = (list, tuple, set, frozenset, collections.deque)
-_PLAIN = frozenset((*_SEQUENCES, dict, collections.OrderedDict, collections.defaultdict))
+_Contents = Callable[[Any], Iterable[Any]]
+
+#: What an object contains as a container of Python.
+_CONTENTS: tuple[tuple[type, _Contents], ...] = (
+    (dict, dict.values),
+    *((kind, kind.__iter__) for kind in (list, tuple, set, frozenset, collections.deque)),
+)
+_PLAIN = frozenset((*(kind for kind, _ in _CONTENTS), collections.OrderedDict, collections.defaultdict))
 
 
 def _is_plain(cls: type) -> bool:
@@ -38,36 +44,61 @@ def _is_plain(cls: type) -> bool:
     return cls in _PLAIN or _is_envelope(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
 
 
-def _items(x: Any) -> Iterator[Any]:
-    """What `x` holds, without a call of what its user has written: it may load, count or consume something, and is no
-    part of pickling."""
-    cls = type(x)
-    if issubclass(cls, dict):
-        yield from dict.values(x)
-    else:
-        for kind in _SEQUENCES:
-            if issubclass(cls, kind):
-                yield from kind.__iter__(x)
-    if cls in _PLAIN:
-        return
-    if issubclass(cls, functools.partial):
-        yield from (x.func, x.args, x.keywords)
-    with contextlib.suppress(AttributeError):
-        held = object.__getattribute__(x, "__dict__")
-        if type(held) is dict:
-            yield from held.values()
+class _Class(NamedTuple):
+    """What a search has to know of a class, found out once: it takes longer than a look at an object."""
+
+    is_plain: bool
+    is_partial: bool
+    contents: tuple[_Contents, ...]
+    slots: tuple[MemberDescriptorType, ...]
+
+
+_classes: weakref.WeakKeyDictionary[type, _Class] = weakref.WeakKeyDictionary()
+
+
+def _class_of(cls: type) -> _Class:
+    known = _classes.get(cls)
+    if known is None:
+        contents = tuple(contents for kind, contents in _CONTENTS if issubclass(cls, kind))
+        slots = () if cls in _PLAIN else tuple(_slots(cls))
+        known = _classes[cls] = _Class(_is_plain(cls), issubclass(cls, functools.partial), contents, slots)
+    return known
+
+
+def _slots(cls: type) -> Iterator[MemberDescriptorType]:
     for base in cls.__mro__:
         slots = base.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             member = base.__dict__.get(_mangled(base, name))
             if type(member) is MemberDescriptorType:
-                with contextlib.suppress(AttributeError):  # not set
-                    yield member.__get__(x)
+                yield member
 
 
 def _mangled(cls: type, name: str) -> str:
     is_private = name.startswith("__") and not name.endswith("__")
     return f"_{cls.__name__.lstrip('_')}{name}" if is_private else name
+
+
+def _add_items(x: Any, known: _Class, found: list[Any]) -> None:
+    """Append what `x` holds, without a call of what its user has written: it may load, count or consume something, and
+    is no part of pickling."""
+    for contents in known.contents:
+        found += contents(x)
+    if type(x) in _PLAIN:
+        return
+    if known.is_partial:
+        found += (x.func, x.args, x.keywords)
+    try:
+        held = object.__getattribute__(x, "__dict__")
+    except AttributeError:
+        held = None
+    if type(held) is dict:
+        found += held.values()
+    for member in known.slots:
+        try:
+            found.append(member.__get__(x))
+        except AttributeError:  # not set
+            continue
 
 
 #: The types of tensors that engines send as `frameworks` describes them.
@@ -190,13 +221,12 @@ def _visit(stack: list[Any], seen: set[int], found: list[Any], others: list[Any]
         elif cls is dict:
             stack.extend(x.values())
         else:
-            _visit_object(x, stack if others is None or _is_plain(cls) else others)
+            try:
+                known = _class_of(cls)
+                _add_items(x, known, stack if others is None or known.is_plain else others)
+            except Exception:  # an attribute that raises
+                continue
     return True
-
-
-def _visit_object(x: Any, others: list[Any]) -> None:
-    with contextlib.suppress(Exception):  # an attribute that raises
-        others.extend(_items(x))
 
 
 _MADE_LATE: dict[str, Callable[[Message], Any]] = {
