@@ -14,7 +14,7 @@ import pytest
 SUPPORT = str(Path(__file__).resolve().parent / "support")
 sys.path.insert(0, SUPPORT)
 # Workers that are started anew find the modules of the tests, too.
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [SUPPORT, os.environ.get("PYTHONPATH")]))
+os.environ["PYTHONPATH"] = processes.environment(SUPPORT, processes.SUPPORT)["PYTHONPATH"]
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 # With the engines and the time that they take: `make test-distributed`.

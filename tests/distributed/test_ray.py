@@ -60,14 +60,21 @@ class _Actor:
         return os.getpid()
 
 
+@processes.waiting_at_most(120)  # it starts, and imports torch and JAX
+def started() -> Any:
+    made = ray.remote(num_cpus=0)(_Actor).remote()
+    ray.get(made.pid.remote())
+    return made
+
+
 @pytest.fixture(scope="module")
 def actor(cluster: None) -> Any:
-    return ray.remote(num_cpus=0)(_Actor).remote()
+    return started()
 
 
 @pytest.fixture(scope="module")
 def other(cluster: None) -> Any:
-    return ray.remote(num_cpus=0)(_Actor).remote()
+    return started()
 
 
 @pytest.mark.parametrize("rows", [1, LARGE])
