@@ -107,13 +107,17 @@ def tensor_over(array: Any) -> object:
         return array
 
 
+#: So many bytes at most are copied out of a message in less time than an array over them is made.
+_COPIED = 1 << 10
+
+
 def _rebuild_dense(
     head: Head, dtype: Any, shape: tuple[int, ...], data: bytes, order: Literal["C", "F"] = "C"
 ) -> object:
     """An array whose elements lie in this order, without gaps, in bytes that are part of the message."""
     import numpy
 
-    if len(data) > _FEW and (native := numpy.dtype(dtype)).isnative:
+    if len(data) > _COPIED and (native := numpy.dtype(dtype)).isnative:
         # As NumPy reads its own pickles: nobody else has the bytes, and they are not copied.
         array = numpy.ndarray((0,), "b")
         array.__setstate__((1, shape, native, order == "F", data))

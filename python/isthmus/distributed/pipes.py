@@ -72,11 +72,12 @@ def is_broken(connection: Any) -> bool:
     """Whether nobody has the other end open any more."""
     if connection is None:
         return False
-    with contextlib.suppress(OSError, ValueError):
-        look = select.poll()
+    look = select.poll()
+    try:
         look.register(connection.fileno(), 0)
         return any(events & (select.POLLERR | select.POLLHUP) for _, events in look.poll(0))
-    return False
+    except (OSError, ValueError):
+        return False
 
 
 def _room_of_pipe(number: int) -> int:

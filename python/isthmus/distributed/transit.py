@@ -218,6 +218,7 @@ def _parent() -> int:
 _desk = _Desk()
 
 
+@functools.cache
 def _most_bytes() -> int:
     """What may wait to be fetched: beyond a quarter of the memory, tensors travel within their messages, whose pipe
     holds the sender back."""
