@@ -174,6 +174,20 @@ def test_a_pool_without_a_descriptor():
         assert all(np.array_equal(one, 2 * x) for one in (*doubled, *pool.map_async(double, [x] * 6).get(30)))
 
 
+def test_a_descriptor_that_the_desk_has_let_go_serves(monkeypatch: pytest.MonkeyPatch):
+    """A message that cannot be sent for lack of descriptors closes the desk's connection, which another thread wanted
+    to read by."""
+    from isthmus.distributed import fetching, transit
+
+    ours, theirs = multiprocessing.Pipe()
+    ours.send(np.full(1 << 18, 2.0))
+    data = theirs.recv_bytes()
+    fetching._after_fork()
+    monkeypatch.setattr(transit, "ask_at_the_desk", lambda *_: transit._desk.close())
+    with without_a_descriptor():
+        assert pickle.loads(data).sum() == 2 << 18
+
+
 def test_without_a_connection_nothing_is_lost():
     from isthmus.distributed import fetching, transit
 

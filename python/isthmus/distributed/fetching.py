@@ -131,9 +131,10 @@ def _ask_once(ticket: Ticket, access: shared.Access) -> tuple[Got | None, bool]:
     except OSError:
         # Without a descriptor for another connection.
         got = transit.ask_at_the_desk(ticket.keeper, lambda sock: _read(sock, ticket))
-        if got is None:
-            raise
-        return got, True
+        if got is not None:
+            return got, True
+        # A message that failed for the same lack has closed that connection since: its descriptor is free.
+        sock, used = _connections.connect(ticket.keeper)
     try:
         got = _ask(sock, ticket, access)
     except Error:
