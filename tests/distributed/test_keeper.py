@@ -179,10 +179,11 @@ def test_a_descriptor_that_the_desk_has_let_go_serves(monkeypatch: pytest.Monkey
     to read by."""
     from isthmus.distributed import fetching, transit
 
+    fetching._after_fork()
+    transit._desk.close()  # the next one takes the lowest descriptor, which is below the limit
     ours, theirs = multiprocessing.Pipe()
     ours.send(np.full(1 << 18, 2.0))
     data = theirs.recv_bytes()
-    fetching._after_fork()
     monkeypatch.setattr(transit, "ask_at_the_desk", lambda *_: transit._desk.close())
     with without_a_descriptor():
         assert pickle.loads(data).sum() == 2 << 18
