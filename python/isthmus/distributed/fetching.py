@@ -124,17 +124,20 @@ def _ask(sock: socket.socket, ticket: Ticket, access: shared.Access) -> Got | No
 
 def _ask_once(ticket: Ticket, access: shared.Access) -> tuple[Got | None, bool]:
     """The tensor; None when the connection has ended, and whether it may have ended before. Raises OSError."""
-    try:
-        sock, used = _connections.connect(ticket.keeper)
-    except (ConnectionError, FileNotFoundError, PermissionError):
-        return None, False
-    except OSError:
-        # Without a descriptor for another connection.
-        got = transit.ask_at_the_desk(ticket.keeper, lambda sock: _read(sock, ticket))
-        if got is not None:
-            return got, True
-        # A message that failed for the same lack has closed that connection since: its descriptor is free.
-        sock, used = _connections.connect(ticket.keeper)
+    for is_last in (False, True):
+        try:
+            sock, used = _connections.connect(ticket.keeper)
+            break
+        except (ConnectionError, FileNotFoundError, PermissionError):
+            return None, False
+        except OSError:
+            # Without a descriptor for another connection.
+            got = transit.ask_at_the_desk(ticket.keeper, lambda sock: _read(sock, ticket))
+            if got is not None:
+                return got, True
+            # A message that failed for the same lack may have closed that one since: its descriptor is free.
+            if is_last:
+                raise
     try:
         got = _ask(sock, ticket, access)
     except Error:
