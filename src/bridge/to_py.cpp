@@ -60,6 +60,19 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_given(Tensor tensor, Framework fr
     return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");
 }
 
+ISTHMUS_COLD inline Result<PyObject*> export_like_new(const Tensor& tensor, PyObject* example,
+                                                      const ExportOptions& options) {
+    const Result<Framework> framework = framework_of_new_example(example);
+    return framework ? export_tensor(tensor, *framework, options) : framework.error();
+}
+ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_like(const Tensor& tensor, PyObject* example,
+                                                    const ExportOptions& options) {
+    TypeCopy copy;
+    const ProducerType* type = ISTHMUS_LIKELY(example != nullptr) ? cached_type(Py_TYPE(example), copy) : nullptr;
+    return ISTHMUS_LIKELY(type != nullptr) ? export_tensor(tensor, framework_of_type(*type), options)
+                                           : export_like_new(tensor, example, options);
+}
+
 }  // namespace detail
 
 Result<PyObject*> to_py(const Tensor& tensor, Framework framework, const ExportOptions& options) noexcept {
@@ -85,10 +98,8 @@ Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example, const Expo
     if (detail::in_release && tensor && detail::has_exported() && tensor.block()->owner == example &&
         ISTHMUS_LIKELY(tensor.block()->ops == &detail::python_owners->array_object))
         if (PyObject* same = detail::same_plain_numpy(tensor.block(), Framework::numpy)) return same;
-    return detail::surviving_exit([&] {
-        return detail::with_memory(
-            [&] { return detail::export_tensor(tensor, detail::framework_of_example(example), options); });
-    });
+    return detail::surviving_exit(
+        [&] { return detail::with_memory([&] { return detail::export_like(tensor, example, options); }); });
 }
 
 ISTHMUS_END

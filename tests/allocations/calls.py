@@ -572,6 +572,12 @@ def bridge() -> dict[str, Make]:
         objects = [type(f"Of{i}", (Interface,), {})(row) for i in range(24)]
         return lambda: sum(ext.borrow(x)["shape"][0] for x in objects)
 
+    def like_new_class() -> Callable[[], Any]:
+        """The example's class is looked at in the call, and looked for in a package that no other is of."""
+        example = wide.view(type("New", (np.ndarray,), {"__module__": "mlx.core"}))
+        return lambda: ext.hand_like(t, example)
+
+    table["hand_like_new_class"] = like_new_class
     table["own_interface_kept"] = interface_kept
     table["borrow_many_types"] = many_types
     return table | {name: as_is(call) for name, call in arguments.items()}
@@ -710,6 +716,7 @@ def operators() -> dict[str, Make]:
     i = np.arange(3)
     table: dict[str, Make] = {
         "dot": lambda: lambda: ext.dot(a, a),
+        "dot_new_class": lambda: functools.partial(ext.dot, a.view(type("New", (np.ndarray,), {})), a),
         "dot_wrong": lambda: lambda: ext.dot(a, i),
         "dot_missing": lambda: lambda: ext.dot(a),
         "twice": lambda: lambda: ext.twice(f),

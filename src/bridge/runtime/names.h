@@ -142,7 +142,7 @@ struct ClassName {
     explicit ClassName(PyTypeObject* type) : module(module_of(type->tp_name)), name(name_of(type->tp_name)) {
         if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_dict == nullptr) return;
         const PendingException pending;
-        said = dict_item(type->tp_dict, interned().module);
+        if (make_interned()) said = dict_item(type->tp_dict, interned().module);
         Py_ssize_t size = 0;
         const char* utf8 = said && PyUnicode_Check(said.get()) ? PyUnicode_AsUTF8AndSize(said.get(), &size) : nullptr;
         if (utf8 != nullptr)
