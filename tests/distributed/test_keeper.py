@@ -330,13 +330,14 @@ def test_the_sender_lets_others_run_while_it_copies():
             times.append(time.monotonic())
             time.sleep(0.001)
 
-    from isthmus.distributed import transit
+    from isthmus.distributed import packs, pieces, transit
 
     kept = transit.memory(x.nbytes)
+    piece = pieces.Piece(packs.as_ticket, x.data_ptr(), x.nbytes, x, 0, x.nbytes)
     thread = threading.Thread(target=tick)
     thread.start()
     start = time.monotonic()
-    transit.copy(kept, isthmus.from_dlpack(x.view(torch.uint8)))
+    piece.copy_to(kept.data_ptr)
     took = seconds_since(start)
     done.set()
     thread.join()

@@ -148,8 +148,10 @@ class Message:
         for undo in self.__dict__.get("on_failure", ()):
             undo()
 
-    def connection(self) -> object:
-        """The connection that it is sent through; None if that is not known."""
+    #: The connection that it is sent through; None if that is not known.
+    connection: Any
+
+    def _find_connection(self) -> object:
         if self._sender is None:
             return None
         there = self._sender.f_locals
@@ -234,7 +236,8 @@ _MADE_LATE: dict[str, Callable[[Message], Any]] = {
     "members": lambda _: {},
     "storages": lambda _: {},
     "on_failure": lambda _: [],
-    "room": lambda message: pipes.pipe_of(message.connection()).room,
+    "room": lambda message: pipes.pipe_of(message.connection).room,
+    "connection": Message._find_connection,
     "_sender": lambda message: sender_of(message._asked),
     "_sent_by": lambda _: {},
     "plain": Message._find_plain,

@@ -51,7 +51,7 @@ def as_ticket(piece: Piece, protocol: int) -> tuple[Any, ...]:
         block = block_for(piece.nbytes)
         if block is not None:
             return Part, (block, *block.put(piece), *piece.place())
-        ticket = transit.post(piece.data())
+        ticket = transit.post(piece)
         if ticket is not None:
             return Fetched, (_told(ticket), *piece.place())
     return Inline, (piece.copy(), *piece.place())
@@ -84,7 +84,7 @@ class Block:
         """Where in the block the piece is: its first byte, and the one after the last."""
         begin = self._used
         end = begin + piece.nbytes
-        transit.copy(self._memory[begin:end], piece.data())
+        piece.copy_to(self._memory.data_ptr + begin)
         self._used = end + -end % _ALIGNED
         return begin, end
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import ctypes
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,13 @@ Pack = Callable[["Piece", int], tuple[Any, ...]]
 Compact = Callable[[], tuple[int, object]]
 
 
+@functools.cache
+def _memcpy() -> Any:
+    function = ctypes.CDLL(None).memcpy
+    function.argtypes, function.restype = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t), None
+    return function
+
+
 def flat_bytes(address: int, nbytes: int, owner: object) -> Tensor:
     """`nbytes` bytes from `address` as a one-dimensional uint8 Tensor that keeps `owner`."""
     if nbytes == 0:
@@ -33,7 +41,7 @@ def flat_bytes(address: int, nbytes: int, owner: object) -> Tensor:
 class Piece:
     """A range of a storage in a message. Pickled once: the pickler's memo knows it when another view refers to it."""
 
-    __slots__ = ("_address", "_owner", "_pack", "_replaced", "high", "is_packed", "low", "nbytes")
+    __slots__ = ("_owner", "_pack", "_replaced", "address", "high", "is_packed", "low", "nbytes")
 
     def __init__(
         self,
@@ -45,9 +53,10 @@ class Piece:
         high: int,
         replaced: tuple[Piece, ...] = (),
     ) -> None:
-        self._pack, self._address, self._owner, self._replaced = pack, address, owner, replaced
+        self._pack, self._owner, self._replaced = pack, owner, replaced
+        self.address, self.nbytes = address, nbytes
         #: Of the storage's bytes; `is_packed` if only the elements of one view are in it.
-        self.low, self.high, self.nbytes, self.is_packed = low, high, nbytes, nbytes != high - low
+        self.low, self.high, self.is_packed = low, high, nbytes != high - low
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return self._pack(self, int(protocol))
@@ -57,10 +66,14 @@ class Piece:
         return self.low, self.is_packed, self._replaced
 
     def data(self) -> Tensor:
-        return flat_bytes(self._address, self.nbytes, self._owner)
+        return flat_bytes(self.address, self.nbytes, self._owner)
 
     def copy(self) -> bytes:
-        return ctypes.string_at(self._address, self.nbytes)
+        return ctypes.string_at(self.address, self.nbytes)
+
+    def copy_to(self, address: int) -> None:
+        """Copy its bytes without the GIL, which ctypes.memmove() holds."""
+        _memcpy()(address, self.address, self.nbytes)
 
     def holds(self, low: int, high: int, layout: Layout) -> bool:
         return self.low <= low and high <= self.high and (layout.position - self.low) % layout.itemsize == 0

@@ -7,7 +7,6 @@ in any file system, and serves whoever shows the secret in a message.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import itertools
 import os
@@ -24,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from .. import shared
 from .._isthmus import Error, Tensor
 from . import keeper, messages, pipes
+from .pieces import Piece
 
 #: Smaller ones travel within the message.
 INLINE = 1 << 15
@@ -264,30 +264,18 @@ def take_back(address: int) -> None:
     _given.pop(address, None)
 
 
-def copy(to: Tensor, data: Tensor) -> None:
-    """Without the GIL, which ctypes.memmove() holds."""
-    _memcpy()(to.data_ptr, data.data_ptr, data.nbytes)
-
-
-@functools.cache
-def _memcpy() -> Any:
-    function = ctypes.CDLL(None).memcpy
-    function.argtypes, function.restype = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t), None
-    return function
-
-
-def post(data: Tensor) -> Ticket | None:
-    """Keep a copy of `data`, flat bytes, for another process to fetch. None if it has to travel within the message:
-    it is small, or nobody sends the message, or there is nothing to keep it with."""
+def post(piece: Piece) -> Ticket | None:
+    """Keep a copy of a piece for another process to fetch. None if it has to travel within the message: it is small, or
+    nobody sends the message, or there is nothing to keep it with."""
 
     def copied() -> Tensor:
-        kept = _given.pop(data.data_ptr, None)
-        if kept is None or kept.nbytes != data.nbytes:
-            kept = memory(data.nbytes)
-            copy(kept, data)
+        kept = _given.pop(piece.address, None)
+        if kept is None or kept.nbytes != piece.nbytes:
+            kept = memory(piece.nbytes)
+            piece.copy_to(kept.data_ptr)
         return kept
 
-    posted = _post(data.nbytes, copied)
+    posted = _post(piece.nbytes, copied)
     return None if posted is None else posted[1]
 
 
@@ -300,10 +288,9 @@ def _post(nbytes: int, make: Callable[[], Tensor]) -> tuple[Tensor, Ticket] | No
     message = messages.message()
     if sys.platform != "linux" or nbytes <= INLINE or message is None or not message.sends:
         return None
-    connection = message.connection()
-    pipe = pipes.pipe_of(connection).inode
+    pipe = pipes.pipe_of(message.connection).inode
     # What is written into a broken pipe fails: nobody would fetch what was handed over before.
-    if pipe < 0 or pipes.is_broken(connection) or not _desk.has_room(nbytes):
+    if pipe < 0 or pipes.is_broken(message.connection) or not _desk.has_room(nbytes):
         return None
     try:
         kept = make()
