@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from .. import shared
 from .._isthmus import Error, Tensor
