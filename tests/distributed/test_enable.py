@@ -57,7 +57,7 @@ def run(program: str) -> str:
 
 
 def test_disable_restores_what_was_there_and_twice_is_once():
-    before = dict(ForkingPickler._extra_reducers)
+    before, own = dict(ForkingPickler._extra_reducers), dict(vars(ForkingPickler))
     isthmus.distributed.enable("multiprocessing")
     during = dict(ForkingPickler._extra_reducers)
     isthmus.distributed.enable("multiprocessing", "copy")
@@ -67,6 +67,7 @@ def test_disable_restores_what_was_there_and_twice_is_once():
     assert ForkingPickler._extra_reducers == before
     isthmus.distributed.disable("multiprocessing")
     assert ForkingPickler._extra_reducers == before
+    assert dict(vars(ForkingPickler)) == own
 
 
 def test_what_somebody_else_registered_since_stays():

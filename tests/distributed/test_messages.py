@@ -9,6 +9,7 @@ import pickle
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -188,6 +189,23 @@ def test_small_arrays_cost_little(count: int):
     assert calls(lambda: pickle.loads(data)) <= 6 * count + 100
     there = pickle.loads(data)
     assert all(np.array_equal(a, b) and a.flags.writeable for a, b in zip(there, xs, strict=True))
+
+
+def test_an_array_goes_into_its_message_without_bytes_between():
+    """From 4 KiB on it is a buffer to the pickler, whose own two copies are left."""
+    x = np.arange(6000.0)
+    ForkingPickler.dumps(x)
+    tracemalloc.start()
+    data = ForkingPickler.dumps(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert data.nbytes < x.nbytes * 1.02
+    assert peak < x.nbytes * 2.5
+    for columns in (x.reshape(60, 100).T, x[::2].astype("float16"), x.astype("complex64"), x > 3.0):
+        there = pickle.loads(ForkingPickler.dumps(columns))
+        assert np.array_equal(there, columns)
+        assert there.flags.writeable
+        assert there.flags.f_contiguous == columns.flags.f_contiguous
 
 
 #: The ways between two processes, and what of arrays goes within a message through one. How large a socket may be made

@@ -186,10 +186,13 @@ def _described_dense(engine: str, x: Any, is_c: bool, in_band: bool) -> tuple[An
     make: Callable[..., object] = _rebuild_dense
     elements: object
     protocol = 0 if now is None else now.protocol
-    if in_band or x.nbytes <= _FEW or 0 < protocol < 5 or not _is_buffer(dtype):
-        elements = x.tobytes() if is_c else x.tobytes("A")
+    rows = x if is_c else x.T
+    if x.nbytes <= _FEW or (protocol < 5 and (in_band or protocol != 0)) or not _is_buffer(dtype):
+        elements = rows.tobytes()
+    elif in_band:
+        elements = pickle.PickleBuffer(memoryview(rows).toreadonly())  # arrives as bytes
     else:
-        make, rows = _rebuild_over, x if is_c else x.T
+        make = _rebuild_over
         elements = pickle.PickleBuffer(rows) if protocol else _Elements(rows)
     if now is not None and not now.has_arrays:
         # A name is read in less time than a pickled dtype, and that in less time when it is met again.
@@ -352,7 +355,7 @@ def head_of(engine: str, x: object, now: Message | None) -> Head:
     heads = now.heads
     if heads is None:
         heads = now.heads = _heads(engine, policy_of(engine))
-    return heads[now.plain is None or id(x) in now.plain]
+    return heads[now.is_plain(x)]
 
 
 def _terms(head: Head) -> Terms:

@@ -105,8 +105,12 @@ def _add_items(x: Any, known: _Class, found: list[Any]) -> None:
 kinds: set[type] = set()
 
 
+_NOT_ASKED: Any = object()
+
+
 class Message:
-    """One message while it is pickled. Most hold no tensor: what only those need is made when it is asked for."""
+    """One message while it is pickled. Most hold no tensor, or one: what is needed of it is found when it is asked
+    for, and what every tensor asks for without a detour by __getattr__()."""
 
     #: By id: what torch_tensors has seen of the tensors that the message holds, and those of a family; by address: what
     #: of each storage is in it (pieces.Storage); what is called if it cannot be pickled.
@@ -114,8 +118,6 @@ class Message:
     members: dict[int, Any]
     storages: dict[int, Any]
     on_failure: list[Callable[[], None]]
-    #: Bytes of arrays that the pipe which it goes through takes without a reader.
-    room: int
     #: See frameworks.head_of.
     heads: tuple[Any, Any] | None = None
     #: Bytes of arrays in it that would otherwise be handed over.
@@ -127,6 +129,9 @@ class Message:
     has_arrays = False
     #: The pickler's, if it is known.
     protocol = 0
+    _sender: FrameType | None = _NOT_ASKED
+    _way: tuple[Any, pipes.Pipe] | None = None
+    _plain: set[int] | None = _NOT_ASKED
 
     def __init__(self, root: object, asked: FrameType | None) -> None:
         """asked: the frame that has it pickled on behalf of who may send it; None if it is known that nobody does."""
@@ -138,27 +143,32 @@ class Message:
         made = self.__dict__[name] = _MADE_LATE[name](self)
         return made
 
-    @property
-    def sends(self) -> bool:
-        """Whether an engine sends it once, to one reader; otherwise it may be kept, and read more than once."""
-        return self._sender is not None
+    def sender(self) -> FrameType | None:
+        """The frame of the engine that sends it once, to one reader; None if it may be kept, and read more than
+        once."""
+        if self._sender is _NOT_ASKED:
+            self._sender = sender_of(self._asked)
+        return self._sender
+
+    def way(self) -> tuple[Any, pipes.Pipe]:
+        """The connection that it is sent through, None if that is not known, and what is behind it."""
+        if self._way is None:
+            sender = self.sender()
+            connection = None if sender is None else _connection_of(sender)
+            self._way = connection, pipes.pipe_of(connection)
+        return self._way
+
+    def is_plain(self, x: object) -> bool:
+        """Whether a tensor is no part of another object, which may need it as it is; also if that is not known. What an
+        object makes when it is pickled is such a part."""
+        if self._plain is _NOT_ASKED:
+            self._plain = self._find_plain()
+        return self._plain is None or id(x) in self._plain
 
     def fail(self) -> None:
         """It could not be pickled."""
         for undo in self.__dict__.get("on_failure", ()):
             undo()
-
-    #: The connection that it is sent through; None if that is not known.
-    connection: Any
-
-    def _find_connection(self) -> object:
-        if self._sender is None:
-            return None
-        there = self._sender.f_locals
-        through = there.get("self", getattr(there.get("send_bytes"), "__self__", None))
-        for name in ("_writer", "conn"):
-            through = getattr(through, name, through)
-        return through if hasattr(through, "fileno") else None
 
     def is_sent_by(self, modules: str) -> bool:
         """Whether a function of a module whose name begins so has asked for it, at any distance."""
@@ -170,17 +180,17 @@ class Message:
             answer = self._sent_by[modules] = frame is not None
         return answer
 
-    #: The tensors that the message holds in containers and attributes, None if it holds too many things; the addresses
-    #: of those that are not parts of another object, which may need them as they are, None if none is such a part or
-    #: that is not known. What an object makes when it is pickled is not found.
+    #: The tensors that the message holds in containers and attributes, None if it holds too many things. What an object
+    #: makes when it is pickled is not found.
     tensors: list[Any] | None
-    plain: set[int] | None
 
     def _find_plain(self) -> set[int] | None:
+        """The ids of the tensors that are not parts of another object; None if none is such a part, or that is not
+        known."""
         if _holds_only_tensors(self._root):
             return None
         self._search()
-        return self.plain
+        return self._plain
 
     def _find_tensors(self) -> list[Any] | None:
         self._search()
@@ -191,10 +201,10 @@ class Message:
         others: list[Any] = []
         seen: set[int] = set()
         if _visit([self._root], seen, found, others):
-            self.plain = set(map(id, found))
+            self._plain = set(map(id, found))
             self.tensors = found if _visit(others, seen, found) else None
         else:
-            self.plain = self.tensors = None
+            self._plain = self.tensors = None
 
 
 def _holds_only_tensors(x: Any) -> bool:
@@ -236,11 +246,7 @@ _MADE_LATE: dict[str, Callable[[Message], Any]] = {
     "members": lambda _: {},
     "storages": lambda _: {},
     "on_failure": lambda _: [],
-    "room": lambda message: pipes.pipe_of(message.connection).room,
-    "connection": Message._find_connection,
-    "_sender": lambda message: sender_of(message._asked),
     "_sent_by": lambda _: {},
-    "plain": Message._find_plain,
     "tensors": Message._find_tensors,
 }
 
@@ -272,6 +278,15 @@ def sender_of(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
+def _connection_of(sender: FrameType) -> Any:
+    """The connection that an engine's function sends through; None if that is not known."""
+    there = sender.f_locals
+    through = there.get("self", getattr(there.get("send_bytes"), "__self__", None))
+    for name in ("_writer", "conn"):
+        through = getattr(through, name, through)
+    return through if hasattr(through, "fileno") else None
+
+
 def watch(pickler: Any) -> Callable[[], None]:
     """From now on each dump() of this class of picklers is a message. Returns a function that takes it back."""
     before = pickler.dump
@@ -280,7 +295,7 @@ def watch(pickler: Any) -> Callable[[], None]:
     def dump(self: Any, x: object) -> Any:
         outer = _thread.message
         now = _thread.message = Message(x, sys._getframe(1))
-        now.protocol = getattr(self, "proto", 0)  # cloudpickle's
+        now.protocol = getattr(self, "proto", 0)  # told by cloudpickle's, and by multiprocessing's if it is enabled
         try:
             return before(self, x)
         except BaseException:

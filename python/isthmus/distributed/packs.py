@@ -32,7 +32,7 @@ def fits(nbytes: int) -> bool:
     if now is None:
         return True
     after = now.inline + nbytes
-    if after > LEAST_ROOM and after > now.room:
+    if after > LEAST_ROOM and after > now.way()[1].room:
         return False
     now.inline = after
     return True

@@ -127,7 +127,7 @@ def _members(message: Message, planned: list[Span], views: list[_View]) -> Itera
         at = bisect.bisect_right(planned, (low, sys.maxsize)) - 1
         if at < 0 or high > planned[at].high or (layout.position - planned[at].low) % layout.itemsize:
             continue
-        is_plain = message.plain is None or id(x) in message.plain
+        is_plain = message.is_plain(x)
         key = at, is_plain, layout.shape, layout.strides, x.dtype, x.requires_grad, type(x)
         family = families.get(key)
         if family is None:

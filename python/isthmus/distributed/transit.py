@@ -286,15 +286,15 @@ def post_memory(nbytes: int) -> tuple[Tensor, Ticket] | None:
 
 def _post(nbytes: int, make: Callable[[], Tensor]) -> tuple[Tensor, Ticket] | None:
     message = messages.message()
-    if sys.platform != "linux" or nbytes <= INLINE or message is None or not message.sends:
+    if sys.platform != "linux" or nbytes <= INLINE or message is None or message.sender() is None:
         return None
-    pipe = pipes.pipe_of(message.connection).inode
+    connection, pipe = message.way()
     # What is written into a broken pipe fails: nobody would fetch what was handed over before.
-    if pipe < 0 or pipes.is_broken(message.connection) or not _desk.has_room(nbytes):
+    if pipe.inode < 0 or pipes.is_broken(connection) or not _desk.has_room(nbytes):
         return None
     try:
         kept = make()
-        number = _desk.hand_over(kept, pipe)
+        number = _desk.hand_over(kept, pipe.inode)
     except (Error, OSError):  # no memory, no descriptor or no process to spare
         return None
     message.on_failure.append(lambda: _desk.forget(number))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
@@ -10,9 +11,10 @@ from typing import Any
 from .. import frameworks, messages, transit
 from ..frameworks import Framework
 from ..packs import as_bytes_or_ticket, as_ticket
-from .table import replace
+from .table import all_of, replace
 
 ENGINE = "multiprocessing"
+_PROTOCOL = max(5, pickle.DEFAULT_PROTOCOL)
 
 
 def reducer(engine: str, framework: Framework, before: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
@@ -36,7 +38,24 @@ def _is_torch_shared(x: Any) -> bool:
 
 def start() -> Callable[[], None]:
     transit.prepare()
-    return messages.watch(ForkingPickler)
+    return all_of([messages.watch(ForkingPickler), _use_protocol_5()])
+
+
+def _use_protocol_5() -> Callable[[], None]:
+    """Elements go from an array into the message as a buffer (PEP 574), without bytes between. Every Python reads it;
+    from 3.14 on it is the default. Returns a function that takes it back."""
+    before = ForkingPickler.__init__
+
+    def init(self: Any, file: Any, protocol: int | None = None, *more: Any) -> None:
+        self.proto = _PROTOCOL if protocol is None else protocol
+        before(self, file, self.proto, *more)
+
+    def undo() -> None:
+        if ForkingPickler.__init__ is init:
+            ForkingPickler.__init__ = before  # type: ignore[method-assign]
+
+    ForkingPickler.__init__ = init  # type: ignore[method-assign]
+    return undo
 
 
 def register(cls: type, framework: Framework) -> Callable[[], None]:
