@@ -3,7 +3,7 @@
 """The benchmark: Isthmus beside its peers, in one run.
 
 Usage:
-    benchmarks/bench.py [--quick] [--only WORD] [--no-docs] [--out DIR]
+    benchmarks/bench.py [--quick] [--only WORD] [--counts | --times | --growth] [--no-docs] [--out DIR]
 
 Builds the peers (build/bench, cached), measures every row with its contenders interleaved, prints the tables, and
 writes docs/benchmark: results.json, index.html and the pictures.
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -267,6 +267,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         "--counts", action="store_true", help="counts, sizes and compile times alone, beside the times of the last run"
     )
     half.add_argument("--times", action="store_true", help="the other way round, for a time when the machine is quiet")
+    half.add_argument("--growth", action="store_true", help="the rows of growth.py alone, beside those of the last run")
     parser.add_argument("--no-docs", action="store_true", help="print only")
     parser.add_argument(
         "--out",
@@ -284,17 +285,24 @@ def last_results(out: Path) -> list[Result]:
     return results
 
 
-def count_again(peers: Peers, options: argparse.Namespace, say: Callable[[str], None]) -> int:
-    """The page of the last run with its counts, sizes and compile times made anew."""
-    import extras
+def write_with_last(groups: Collection[str], results: list[Result], out: Path) -> int:
+    """The page of the last run with these groups made anew."""
     import report
 
-    counted = extras.counted(peers, options.quick, say)
-    say.done()
-    report.show(counted)
-    kept = [r for r in last_results(options.out) if r["group"] not in extras.COUNTED]
-    report.write(kept + counted, json.loads((options.out / "environment.json").read_text()), options.out)
+    report.show(results)
+    kept = [r for r in last_results(out) if r["group"] not in groups]
+    report.write(kept + results, json.loads((out / "environment.json").read_text()), out)
     return 0
+
+
+def only_a_part(peers: Peers, options: argparse.Namespace, rounds: int, say: Callable[[str], None]) -> int:
+    """--counts and --growth."""
+    import extras
+    import growth
+
+    if options.growth:
+        return write_with_last([growth.GROUP], growth.all_results(rounds, say), options.out)
+    return write_with_last(extras.COUNTED, extras.counted(peers, options.quick, say), options.out)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -321,8 +329,8 @@ def main(argv: list[str] | None = None) -> int:
     import torch  # noqa: F401  its libraries must be there when the extensions that need them load
 
     peers = Peers(built)
-    if options.counts:
-        return count_again(peers, options, say)
+    if options.counts or options.growth:
+        return only_a_part(peers, options, rounds, say)
     conditions = environment()  # the load without ours
     results = main_rows(peers, options.only, rounds, say)
     for framework in ISOLATED:

@@ -8,6 +8,7 @@ from typing import Any
 
 import counts
 import footprint
+import growth
 import many_functions
 import memory
 import operators
@@ -22,10 +23,10 @@ COUNTED = ("allocations", "instructions", "footprint")
 def clocked(
     peers: Peers, rounds: int, timed: Callable[..., list[Any]], say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """Threads, the measurements that others have published, and memory."""
+    """Threads, the measurements that others have published, memory, and growth."""
     results = threads.all_results(peers, rounds, say)
     results += published.all_results(peers, rounds, timed, say)
-    return results + memory.all_results(peers, say)
+    return results + memory.all_results(peers, say) + growth.all_results(rounds, say)
 
 
 def counted(peers: Peers, quick: bool, say: Callable[[str], None]) -> list[dict[str, Any]]:

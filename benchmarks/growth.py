@@ -2,11 +2,11 @@
 """What an exchange costs along the axes on which a user grows: types, elements, tensors alive, sizes.
 
 Usage:
-    benchmarks/growth.py [--rounds N] [--only WORD] [--picture FILE]
+    benchmarks/growth.py [--rounds N] [--only WORD]
 
-Prints a table: the least time of N interleaved rounds, beside NumPy and torch if they do the same. The picture has the
-rows whose time should not grow with a count.
-tests/benchmark/test_growth.py has a count for each axis, so that none of them becomes a cliff again.
+Prints a table: the least time of N interleaved rounds, beside NumPy and torch if they do the same. bench.py --growth
+puts the same rows into docs/benchmark. tests/benchmark/test_growth.py has a count for each axis, so that none of them
+becomes a cliff again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ from typing import Any
 
 import build
 import counts
+import harness
+from calls import OURS
 
+GROUP = "growth"
+NUMPY, TORCH = "NumPy", "torch, one thread"
 MODULE = "bench_growth"
 SOURCE = build.ROOT / "benchmarks" / "growth" / "module.cpp"
 REGION = "isthmus_growth_region"
@@ -70,6 +74,7 @@ class Row:
     axis: str
     name: str
     call: Callable[[], float]  # nanoseconds of one
+    library: str = OURS
     line: str = ""  # of the picture, and where on it
     count: int = 0
 
@@ -86,7 +91,7 @@ def rows_of_types(growth: Any) -> list[Row]:
         growth.own(objects, 2)
         name = f"from_py of {count:,} array classes"
         return Row(
-            "types", name, lambda: growth.own(objects, max(1, 2000 // count)), "from_py, of array classes", count
+            "types", name, lambda: growth.own(objects, max(1, 2000 // count)), OURS, "from_py, of array classes", count
         )
 
     def row_of_new() -> Row:
@@ -104,6 +109,7 @@ def rows_of_live_tensors(growth: Any) -> list[Row]:
                 "live list",
                 f"one of {count:,} tensors is dropped",
                 lambda: growth.drop_listed(count),
+                OURS,
                 "a drop, live list on, of tensors alive",
                 count,
             ),
@@ -111,6 +117,7 @@ def rows_of_live_tensors(growth: Any) -> list[Row]:
                 "live list",
                 f"live() of {count:,} tensors, each",
                 lambda: growth.list_live(count),
+                OURS,
                 "live(), each of tensors alive",
                 count,
             ),
@@ -126,7 +133,7 @@ def rows_of_arguments(growth: Any) -> list[Row]:
         arrays = [np.zeros(3, np.float32) for _ in range(count)]
         function = getattr(growth, kind)
         name = f"an element of {count:,}: {kind}"
-        return Row("containers", name, lambda: function(arrays)[0], f"{kind}, each of elements", count)
+        return Row("containers", name, lambda: function(arrays)[0], OURS, f"{kind}, each of elements", count)
 
     array = np.zeros(3, np.float32)
     return [
@@ -189,22 +196,18 @@ def rows_of_copies(growth: Any) -> list[Row]:
     rows = []
     for name, source in copies.items():
         rows.append(Row("copies", name, lambda source=source: growth.copied(source, 1)))
-        rows.append(Row("copies", f"{name}: NumPy", timed(lambda source=source: np.array(source, order="C"))))
+        rows.append(Row("copies", name, timed(lambda source=source: np.array(source, order="C")), NUMPY))
         if torch is not None and all(step > 0 for step in source.strides):
             tensor = torch.from_numpy(source)
-            rows.append(Row("copies", f"{name}: torch", timed(lambda tensor=tensor: tensor.contiguous())))
+            rows.append(Row("copies", name, timed(lambda tensor=tensor: tensor.contiguous()), TORCH))
     for before, after in conversions:
         source = (square * 200).astype(before)
         name = f"{before} → {after}"
         rows.append(Row("conversions", name, lambda source=source, after=after: growth.converted(source, after, 1)))
-        rows.append(
-            Row("conversions", f"{name}: NumPy", timed(lambda source=source, after=after: source.astype(after)))
-        )
+        rows.append(Row("conversions", name, timed(lambda source=source, after=after: source.astype(after)), NUMPY))
         if torch is not None:
             tensor, dtype = torch.from_numpy(source), getattr(torch, after)
-            rows.append(
-                Row("conversions", f"{name}: torch", timed(lambda tensor=tensor, dtype=dtype: tensor.to(dtype)))
-            )
+            rows.append(Row("conversions", name, timed(lambda tensor=tensor, dtype=dtype: tensor.to(dtype)), TORCH))
     return rows
 
 
@@ -218,24 +221,50 @@ def all_rows(growth: Any) -> list[Row]:
     ]
 
 
+def measured(rows: list[Row], rounds: int) -> list[harness.Measured]:
+    """The rows, in turns."""
+    with harness.pinned():
+        times = zip(*[[row.call() for row in rows] for _ in range(rounds)], strict=True)
+    return [harness.Measured(row.library, turns=list(turns)) for row, turns in zip(rows, times, strict=True)]
+
+
+def all_results(rounds: int, say: Callable[[str], None]) -> list[dict[str, Any]]:
+    """The group of the benchmark's page; empty if the module does not build."""
+    say("growth")
+    try:
+        rows = all_rows(module())
+    except build.Unavailable as why:
+        say(f"no rows of growth: {why}")
+        return []
+    versions = {
+        OURS: build.isthmus_version(),
+        NUMPY: build.package_version("numpy"),
+        TORCH: build.package_version("torch"),
+    }
+    results = []
+    for row, found in zip(rows, measured(rows, rounds), strict=True):
+        low, high = found.interval()
+        result = {
+            "row": f"{row.axis}: {row.name}",
+            "group": GROUP,
+            "library": row.library,
+            "version": versions[row.library],
+            "ns": round(found.ns, 1),
+            "median_ns": round(found.median, 1),
+            "median_95": [round(low, 1), round(high, 1)],
+        }
+        results.append(result | ({"line": row.line, "count": row.count} if row.line else {}))
+    return results
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=41)
     parser.add_argument("--only", default="")
-    parser.add_argument("--picture", type=Path)
     given = parser.parse_args()
     rows = [row for row in all_rows(module()) if given.only in f"{row.axis}: {row.name}"]
-    least = [min(times) for times in zip(*[[row.call() for row in rows] for _ in range(given.rounds)], strict=True)]
-    for row, ns in zip(rows, least, strict=True):
-        print(f"{row.axis:12} {row.name:60} {ns:12,.1f} ns")
-    if given.picture:
-        import pictures
-
-        lines: dict[str, list[tuple[int, float]]] = {}
-        for row, ns in zip(rows, least, strict=True):
-            if row.line:
-                lines.setdefault(row.line, []).append((row.count, ns))
-        pictures.draw_growth(lines, given.picture)
+    for row, found in zip(rows, measured(rows, given.rounds), strict=True):
+        print(f"{row.axis:12} {row.name:52} {row.library:18} {found.ns:14,.1f} ns")
 
 
 if __name__ == "__main__":

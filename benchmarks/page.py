@@ -56,6 +56,7 @@ GROUPS = {
     "sizes": "From 4 kB to 1 GB",
     "dims": "By number of dimensions",
     "a user's day": "Whole calls through the binders",
+    "growth": "By how many there are: types, elements, tensors, bytes",
     "threads": "Several threads",
     "memory": "Memory added",
     "allocations": "Allocations per exchange, Python objects included",

@@ -10,6 +10,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+import questions
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 Result = dict[str, Any]
@@ -50,6 +51,8 @@ def draw(results: list[Result], out: Path) -> None:
             axis.margins(x=0.25)
         figure.savefig(out / name, dpi=110)
         plt.close(figure)
+    if lines := questions.growing(results):
+        draw_growth(lines, out / "growth.png")
 
 
 def draw_growth(lines: dict[str, list[tuple[int, float]]], file: Path) -> None:

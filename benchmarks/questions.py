@@ -103,6 +103,23 @@ def of_sizes(figures: Figures) -> str:
     return table("", ["", *SIZES], rows)
 
 
+def growing(results: list[Result]) -> dict[str, list[tuple[int, float]]]:
+    """What should not grow with a count: of each line the counts, and the ns of one."""
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for result in results:
+        if result.get("line"):
+            lines.setdefault(result["line"], []).append((result["count"], result["ns"]))
+    return lines
+
+
+def of_growth(results: list[Result]) -> str:
+    rows = [
+        [escape(line), *[f"{shown(ns)} <small>{count:,}</small>" for count, ns in (points[0], points[-1])]]
+        for line, points in growing(results).items()
+    ]
+    return table("", ["", "of few", "of many"], rows)
+
+
 def of_building(figures: Figures) -> str:
     columns = {
         library: name
@@ -131,6 +148,9 @@ def html(results: list[Result]) -> str:
              "exchange with the same questions; <i>unchecked</i> is DLPack's exchange API in C, which asks none.",
              of_safety(figures)),
             ("Does the size matter?", "No: nothing touches the elements.", of_sizes(figures)),
+            ("Does the count matter?",
+             "The time of one: of array classes that are seen in turn, of tensors alive, of a list's elements. "
+             "<a href='growth.png'>A picture</a> has the counts between.", of_growth(results)),
             ("What does it cost to build?",
              "One file with one function, at <code>-O2</code>. <i>Library</i> links <code>isthmus::python</code>, "
              "which is compiled once, as nanobind's library is.", of_building(figures)),
