@@ -119,6 +119,13 @@ ISTHMUS_NOINLINE inline bool nanobind_load_slot(BorrowSlot& slot, PyObject* obje
                                       [&] { slot.note(object, cleanup); }, object, flags, cleanup);
 }
 
+/// Most arguments: see show_without_borrow(). One function for each type of view.
+template <class V>
+ISTHMUS_NOINLINE bool nanobind_show(const BorrowSlot& slot, PyObject* object, std::uint32_t flags, V& value) {
+    return is_call(flags) && nanobind_translates.load_acquire() && !default_result.reply &&
+           show_without_borrow(slot, object, value);
+}
+
 /// Whether the function that calls from_python() is one that an exception may leave: nanobind's containers are
 /// noexcept. Inlined, so that the compiler knows: it is asked for every argument.
 ISTHMUS_FOLDED bool may_throw_through(const char* caller) noexcept {
@@ -262,6 +269,8 @@ struct type_caster<isthmus::View<T, N, C...>> : isthmus_refused_outside_a_call {
     ISTHMUS_FOLDED bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup,
                                     const char* caller = ISTHMUS_CALLER) {
         static_assert(!isthmus::detail::is_distinct<Value>, ISTHMUS_NOT_COMPARED);
+        if constexpr (isthmus::detail::shows_arrays<Value>)
+            if (ISTHMUS_LIKELY(isthmus::detail::nanobind_show(slot, src.ptr(), flags, value))) return true;
         // Without a lambda where one call is enough: with -Os it would stay a function, which is handed references.
         if (isthmus::detail::may_throw_through(caller))
             return isthmus::detail::nanobind_load_slot(slot, src.ptr(), flags, Value::requirement, cleanup);
@@ -272,6 +281,7 @@ struct type_caster<isthmus::View<T, N, C...>> : isthmus_refused_outside_a_call {
 
 private:
     Value& committed() {
+        if (ISTHMUS_LIKELY(slot.is_empty())) return value;
         slot.commit_or_throw(nullptr, nullptr);
         return value = isthmus::detail::view_of<Value>(slot.descriptor());
     }

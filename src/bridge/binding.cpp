@@ -78,6 +78,15 @@ static ISTHMUS_COLD void forget_like(const void* loader) noexcept {
         }
 }
 
+bool show_array(PyObject* object, const Requirement& r, ArrayParts& parts) noexcept {
+    const auto* array = reinterpret_cast<const NumpyArray*>(object);
+    if (ISTHMUS_UNLIKELY(!is_known_array(object) || !meets_plainly(array, r))) return false;
+    static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
+    parts = {array->data, reinterpret_cast<const std::int64_t*>(array->dimensions),
+             reinterpret_cast<const std::int64_t*>(array->strides)};
+    return true;
+}
+
 /// A tensor that was made for the call.
 template <class H>
 H held_as(Tensor&& made) noexcept {
@@ -121,7 +130,7 @@ template <class H>
 void TensorSlot<H>::end() noexcept {
     if (ISTHMUS_UNLIKELY(noted_)) forget_like(this);
     if (ISTHMUS_UNLIKELY(pending_ != nullptr)) roll_back(pending_);
-    result_.~Result();
+    if (made_) result_.~Result();
     made_ = noted_ = false;
 }
 template <class H>

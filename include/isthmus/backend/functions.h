@@ -220,6 +220,8 @@
     F(209, find_like, PyObject*, detail::find_like, (const void* call), (call), true) \
     T(210, end_loaded_borrowed, void, detail::HandleLoader<Borrowed>, end, (), (), , true) \
     T(211, end_loaded_tensor, void, detail::HandleLoader<Tensor>, end, (), (), , true) \
+    F(227, show_array, bool, detail::show_array, (PyObject* object, const Requirement& r, ArrayParts& parts), \
+      (object, r, parts), true) \
     X(196, raise_error, void, (ErrorCode code, std::string_view text), \
       (code, text), (set_python_error(Error(code, text))), true) \
     X(197, raise_error_state, void, (ErrorState* state), (state), (set_python_error(Error(state))), true)
@@ -408,4 +410,4 @@
 // clang-format on
 
 /// How many rows there are.
-#define ISTHMUS_BACKEND_COUNT 227
+#define ISTHMUS_BACKEND_COUNT 228

@@ -6,9 +6,9 @@
 
 #include <optional>
 
-#include <isthmus/core/view/match.h>
 #include <isthmus/core/view/sizes.h>
 #include <isthmus/python/reply.h>
+#include <isthmus/python/tensor_slot.h>
 
 ISTHMUS_BEGIN
 
@@ -158,99 +158,6 @@ inline bool may_translate() noexcept { return Py_IsInitialized() != 0 && have_gi
 /// Calls `function` unless that was done before; a thread that comes second waits for the first.
 void run_once(Atomic<bool>& done, void (*function)());
 
-/// The outcome of loading one argument.
-enum class Loaded : std::uint8_t {
-    yes,
-    no,      ///< it is something else: the next overload is to be tried
-    raised,  ///< the exception is set
-};
-
-/// Decided quickly, so that trying an overload with a number does not ask every protocol.
-bool is_no_tensor(PyObject* object) noexcept;
-/// Whether no other overload is to be tried, and no other text to be reported.
-bool passes_through(const Error& error) noexcept;
-/// Like set_python_error(); an exception that passes_through() stays the producer's own.
-ISTHMUS_RARE Loaded raise_in_call(const Error& error) noexcept;
-/// The meaning of a failed import while overloads are tried.
-ISTHMUS_RARE Loaded pass_on(const Error& error, bool last) noexcept;
-/// A failed import as an error of the call. Read-only memory is an argument that does not fit, as a wrong dtype is.
-ISTHMUS_RARE Error argument_error(const Error& error, const char* function);
-
-/// Says that `loader` holds a tensor argument of `call`, until it ends with its overload: a result follows the one that
-/// ran. Without memory for it nothing is noted.
-void note_like(const void* loader, PyObject* object, const void* call) noexcept;
-/// The first of the call on this thread; NULL if there is none.
-PyObject* find_like(const void* call) noexcept;
-
-/// One tensor of a call: borrowed for its length (H is Borrowed), or owned (Tensor). One class serves the views of all
-/// types: each has its Requirement.
-template <class H>
-class TensorSlot {
-public:
-    TensorSlot() noexcept {}
-    ~TensorSlot() { clear(); }
-    TensorSlot(const TensorSlot&) = delete;
-    TensorSlot& operator=(const TensorSlot&) = delete;
-
-    /// Passes on an object that is not such a tensor, without an error text, unless the failure must not be swallowed
-    /// (an interrupt) or is the reason why no overload takes it (`last`).
-    Loaded try_load(PyObject* object, const Requirement& r, bool last) noexcept;
-    /// Raises for an object that is not such a tensor. `match` knows the sizes that earlier arguments of the call have
-    /// named; NULL if there are none.
-    Loaded load(PyObject* object, const Requirement& r, const char* function, const char* argument,
-                Match* match) noexcept;
-    /// After a load has succeeded: whether neither commit() nor the end has anything to do; what was imported.
-    bool is_done() const noexcept {
-        if constexpr (std::is_same_v<H, Tensor>)
-            return false;  // it is to be taken
-        else
-            return result_->ops_ == nullptr && pending_ == nullptr;
-    }
-    const DLTensor& descriptor() const noexcept { return result_->descriptor(); }
-    /// After a commit; the slot is then empty.
-    H take() noexcept { return std::move(*result_); }
-
-    /// Call when every argument of the call has been found to fit: autograd is notified of a write, once, and a capsule
-    /// is taken. Until then the call may be refused for another reason, and the capsule is whole again when the slot
-    /// ends. False with the exception set.
-    bool commit(const char* function, const char* argument) noexcept {
-        return ISTHMUS_LIKELY(pending_ == nullptr) || commit_or_raise(function, argument);
-    }
-    /// The same without the GIL; throws the Error.
-    void commit_or_throw(const char* function, const char* argument) {
-        if (ISTHMUS_UNLIKELY(pending_ != nullptr)) commit_now(function, argument).value();
-    }
-    /// Call after a load, if the call is refused for another reason: a capsule can then be consumed again.
-    void roll_back(PyObject* object) noexcept;
-    /// As note_like(), which ends with what was borrowed.
-    void note(PyObject* object, const void* call) noexcept { noted_ = true, note_like(this, object, call); }
-
-private:
-    friend struct BackendAccess;
-    bool read_array(PyObject* object, const Requirement& r) noexcept;
-    bool read(PyObject* object, const Requirement& r, const char* argument) noexcept;
-    Result<void> check_object(PyObject*, const Requirement&, const char* function, const char* argument, Match*,
-                              bool is_read) noexcept;
-    Result<void> convert(PyObject* object, const Requirement& r, const char* argument, Match& match) noexcept;
-    Result<void> convert_object(PyObject* object, const Requirement& r, const char* argument, Match& match) noexcept;
-    Result<void> commit_now(const char* function, const char* argument) noexcept;
-    bool commit_or_raise(const char* function, const char* argument) noexcept;
-    void clear() noexcept {
-        if (made_) end();
-    }
-    void end() noexcept;
-
-    union {
-        Result<H> result_;
-    };
-    bool made_ = false, noted_ = false;
-    PyObject* pending_ = nullptr;  // the object, if commit() has anything to do; borrowed from the caller
-};
-using BorrowSlot = TensorSlot<Borrowed>;
-#if !defined(ISTHMUS_BACKEND)
-extern template class TensorSlot<Borrowed>;
-#endif
-
 /// How an argument is loaded: by Arguments, by the casters of every binder, as a field of a struct, and to explain a
 /// call that no overload takes. The value is the caller's, and outlives the loader.
 ///
@@ -275,9 +182,11 @@ struct ArgumentLoader<View<T, N, C...>> {
     BorrowSlot slot;
 
     Loaded try_load(PyObject* object, Value& value, bool last) noexcept {
+        if (ISTHMUS_LIKELY(show_without_borrow(slot, object, value))) return Loaded::yes;
         return show(slot.try_load(object, Value::requirement, last), value);
     }
     Loaded load(PyObject* object, Value& value, const char* function, const char* argument, Match* match) noexcept {
+        if (ISTHMUS_LIKELY(show_without_borrow(slot, object, value))) return Loaded::yes;
         return show(slot.load(object, Value::requirement, function, argument, match), value);
     }
     bool commit(const char* function, const char* argument) noexcept { return slot.commit(function, argument); }

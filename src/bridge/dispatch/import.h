@@ -142,12 +142,16 @@ inline bool is_ready(PyObject* object) {
 #endif
 }
 
+/// Whether an object is an array of NumPy's, as far as the cache of types tells.
+ISTHMUS_ALWAYS_INLINE bool is_known_array(PyObject* object) noexcept {
+    TypeCopy copy;
+    const ProducerType* type = ISTHMUS_LIKELY(is_ready(object)) ? cached_type(Py_TYPE(object), copy) : nullptr;
+    return type != nullptr && type->protocol == Protocol::numpy;
+}
 /// A NumPy array for the length of a call, by its struct alone: what borrow_py() does with most arrays, for a caller
 /// that has no options. False, and nothing held, for all others.
 ISTHMUS_ALWAYS_INLINE bool borrow_array(PyObject* object, bool require_writable, Borrowed& out) noexcept {
-    TypeCopy copy;
-    const ProducerType* type = ISTHMUS_LIKELY(is_ready(object)) ? cached_type(Py_TYPE(object), copy) : nullptr;
-    return type != nullptr && type->protocol == Protocol::numpy && borrow_numpy_fast(object, require_writable, {out});
+    return is_known_array(object) && borrow_numpy_fast(object, require_writable, {out});
 }
 
 }  // namespace detail

@@ -298,11 +298,12 @@ ROW(223, error_from_exception, ErrorState* (*)(ErrorCode, const char*, Message))
 ROW(224, piece_of_type, Piece (*)(PyObject*))
 ROW(225, import_torch, PyObject* (*)())
 ROW(226, take_gil_for, bool (*)(void (*)(void*), void*))
+ROW(227, show_array, bool (*)(PyObject*, const detail::Requirement*, detail::ArrayParts*))
 // clang-format on
 
 #endif
 
-static_assert(ISTHMUS_BACKEND_COUNT == 227, "a new row has its line above");
+static_assert(ISTHMUS_BACKEND_COUNT == 228, "a new row has its line above");
 
 }  // namespace detail
 

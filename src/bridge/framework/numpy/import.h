@@ -4,6 +4,7 @@
 
 #include "../../protocol/buffer.h"  // Python.h must come before any standard header
 
+#include <array>
 #include <cstring>
 
 #include "dtypes.h"
@@ -183,7 +184,37 @@ ISTHMUS_ALWAYS_INLINE bool borrow_numpy_fast(PyObject* object, bool require_writ
     return true;
 }
 
-/// The same as a new block, written at once. NULL, and nothing held, for any other array, and when memory is out.
+/// The flags of plain arrays that meet a requirement: all of `all`, and one of `any`.
+struct NumpyFlagsWanted {
+    int all, any;
+
+    static constexpr NumpyFlagsWanted of(bool writable, Order order) noexcept {
+        constexpr int c = numpy_flag::c_contiguous, f = numpy_flag::f_contiguous;
+        return {numpy_flag::aligned | (writable ? numpy_flag::writeable : 0), order == Order::any ? c | f
+                                                                              : order == Order::f ? f
+                                                                                                  : c};
+    }
+};
+inline constexpr auto numpy_flags_wanted = [] {
+    std::array<std::array<NumpyFlagsWanted, 4>, 2> all{};
+    for (const Order order : {Order::any, Order::c, Order::f, Order::inner})
+        for (const bool writable : {false, true})
+            all[writable][static_cast<std::size_t>(order)] = NumpyFlagsWanted::of(writable, order);
+    return all;
+}();
+/// Whether a NumPy array is plain and meets the requirement of a view of one dtype and rank, whose sizes are any, its
+/// strides aside. import_numpy() must look at the others.
+ISTHMUS_ALWAYS_INLINE bool meets_plainly(const NumpyArray* array, const Requirement& r) noexcept {
+    const auto number = static_cast<unsigned>(array->descr->type_num);
+    const NumpyFlagsWanted wanted = numpy_flags_wanted[r.writable][static_cast<std::size_t>(r.order)];
+    const int state = array->flags;
+    return number < numpy_builtin_types && DType(numpy_dtypes[number]) == r.dtype && array->nd == r.min_rank &&
+           has_native_order(array->descr) && (state & (wanted.all | numpy_flag::warn_on_write)) == wanted.all &&
+           (state & wanted.any) != 0 && array->data != nullptr;
+}
+
+/// import_numpy() of a plain array as a new block, written at once. NULL, and nothing held, for any other array, and
+/// when memory is out.
 ISTHMUS_ALWAYS_INLINE Block* own_numpy_fast(PyObject* object, bool require_writable) noexcept {
     const auto* array = reinterpret_cast<const NumpyArray*>(object);
     if (ISTHMUS_UNLIKELY(!is_plain_numpy(array, require_writable))) return nullptr;
