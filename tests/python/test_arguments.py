@@ -8,6 +8,7 @@ import interrupts
 import modules
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 import isthmus_test_ext as ext
 
@@ -281,3 +282,59 @@ def test_a_capsule_that_was_converted_is_whole_when_the_call_is_refused():
     with pytest.raises(ValueError):
         ext.dot(capsule, np.ones(4))
     assert ext.dot(capsule) == 3
+
+
+MATRIX = points(3, 4)
+LIGHT = MATRIX.T  # in Fortran's order
+
+
+@pytest.mark.parametrize("kind", ["any", "c", "f", "inner", "write"])
+@pytest.mark.parametrize(
+    "x",
+    [
+        MATRIX, LIGHT, MATRIX[:, ::2], MATRIX[::2], MATRIX[:1], MATRIX[:, :1], MATRIX[:0], MATRIX[1:, :0], MATRIX[::-1],
+        as_strided(MATRIX, (1, 3), (2, 4)), as_strided(MATRIX, (3, 1), (16, 1)),
+    ],
+    ids=str.split("matrix light columns rows row column empty none backwards odd-row odd-column"),
+)  # fmt: skip
+def test_a_view_shows_an_array_as_it_lies(kind, x):
+    contiguous = {"c": x.flags.c_contiguous, "f": x.flags.f_contiguous}
+    inner = x.shape[1] <= 1 or x.strides[1] == 4 or x.size == 0
+    if not {**contiguous, "inner": inner}.get(kind, True):
+        with pytest.raises(ext.Error):
+            ext.shown(kind, x)
+        return
+    address, sizes, strides = ext.shown(kind, x)
+    assert address == x.ctypes.data or x.size == 0
+    assert sizes == x.shape
+    assert all(x.shape[i] <= 1 or x.size == 0 or strides[i] * 4 == x.strides[i] for i in range(2))
+
+
+def warning_on_write():
+    return np.broadcast_arrays(points(1), np.zeros((1, 1, 3)))[0][0]
+
+
+NOT_SHOWN = {
+    "swapped bytes": (lambda: points(2).astype(">f4"), ("any", "write")),
+    "another dtype": (lambda: points(2).astype("i4"), ("any", "write")),
+    "not aligned": (lambda: np.zeros(25, np.uint8)[1:].view("f4").reshape(2, 3), ("any", "c", "write")),
+    "read-only": (lambda: np.frombuffer(bytes(24), "f4").reshape(2, 3), ("write",)),
+    "a warning on write": (warning_on_write, ("write",)),
+    "elements that overlap": (lambda: as_strided(points(2), (2, 3), (0, 4)), ("write", "c", "f")),
+    "another rank": (lambda: np.zeros(6, np.float32), ("any", "c")),
+}
+
+
+@pytest.mark.parametrize(
+    ("which", "kind"), [(which, kind) for which, (_, kinds) in NOT_SHOWN.items() for kind in kinds]
+)
+def test_a_view_does_not_show_what_it_does_not_ask_for(which, kind):
+    with pytest.raises(ext.Error):
+        ext.shown(kind, NOT_SHOWN[which][0]())
+
+
+def test_a_loader_that_is_used_again_lets_go_of_what_it_had():
+    x = np.zeros(3, np.float32)
+    capsule = x.__dlpack__()
+    assert ext.load_twice(capsule, x) == (True, True)
+    assert "used" not in repr(capsule)

@@ -51,6 +51,39 @@ PyObject* ones_like(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject
     return in.reply(result, 1);
 }
 
+template <class T, class... Order>
+PyObject* shown_as(PyObject* x) {
+    isthmus::Arguments<View<T, 2, Order...>> in("shown", {"x"});
+    if (!in.parse(&x, 1)) return nullptr;
+    const auto& view = in.template get<0>();
+    return Py_BuildValue("K(LL)(LL)", reinterpret_cast<std::uintptr_t>(view.data()),
+                         static_cast<long long>(view.extent(0)), static_cast<long long>(view.extent(1)),
+                         static_cast<long long>(view.stride(0)), static_cast<long long>(view.stride(1)));
+}
+/// shown(kind, x): the address, sizes and strides of a view of float32 and two dimensions.
+PyObject* shown(PyObject*, PyObject* args) {
+    const char* kind = nullptr;
+    PyObject* x = nullptr;
+    if (!PyArg_ParseTuple(args, "sO", &kind, &x)) return nullptr;
+    const std::string_view order = kind;
+    return order == "c"       ? shown_as<const float, isthmus::c_contiguous>(x)
+           : order == "f"     ? shown_as<const float, isthmus::f_contiguous>(x)
+           : order == "inner" ? shown_as<const float, isthmus::inner_contiguous>(x)
+           : order == "write" ? shown_as<float>(x)
+                              : shown_as<const float>(x);
+}
+/// load_twice(first, second): one loader, of a view of float32, loads both; whether each fitted.
+PyObject* load_twice(PyObject*, PyObject* args) {
+    PyObject *first = nullptr, *second = nullptr;
+    if (!PyArg_ParseTuple(args, "OO", &first, &second)) return nullptr;
+    isthmus::detail::ArgumentLoader<View<float, 1>> loader;
+    View<float, 1> value;
+    const bool one = loader.try_load(first, value, true) == isthmus::detail::Loaded::yes;
+    const bool two = loader.try_load(second, value, true) == isthmus::detail::Loaded::yes;
+    if (!loader.commit("load_twice", "second")) return nullptr;
+    return Py_BuildValue("OO", one ? Py_True : Py_False, two ? Py_True : Py_False);
+}
+
 PyObject* image_height(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     isthmus::Arguments<View<const std::uint8_t, 3, isthmus::sizes<"h w 3">, isthmus::c_contiguous>> in("blur",
                                                                                                        {"image"});
@@ -102,6 +135,8 @@ PyMethodDef argument_methods[] = {
     {"kinds", method(kinds), METH_FASTCALL | METH_KEYWORDS, "one argument of every kind"},
     {"ones_like", method(ones_like), METH_FASTCALL | METH_KEYWORDS,
      "ones_like(count, like=None): in the framework of like"},
+    {"shown", shown, METH_VARARGS, "shown(kind, x): the address, sizes and strides of a view of float32"},
+    {"load_twice", load_twice, METH_VARARGS, "load_twice(first, second): by one loader"},
     {"image_height", method(image_height), METH_FASTCALL, "the height of uint8[h, w, 3]"},
     {"dot", method(dot_converted), METH_FASTCALL | METH_KEYWORDS, "dot(x, y=None) of float32, or what becomes it"},
     {"weigh", method(weigh), METH_FASTCALL, "a struct of tensors, and the same form back"},
