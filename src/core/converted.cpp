@@ -148,22 +148,43 @@ const NumberType* find_number_type(DType dtype) noexcept {
     return nullptr;
 }
 
+/// Whether the upper half of an integer is not what the lower half, as a To, extends to: not 0 then. Of words of one
+/// size, so that every processor has vectors for it.
+template <class To, class From>
+ISTHMUS_ALWAYS_INLINE auto upper_half_lost(From x) noexcept {
+    using Half = std::make_unsigned_t<To>;
+    constexpr int bits = 8 * sizeof(To);
+    const auto whole = static_cast<std::make_unsigned_t<From>>(x);
+    const auto low = static_cast<Half>(whole), high = static_cast<Half>(whole >> bits);
+    if constexpr (std::is_signed_v<To> && std::is_signed_v<From>)
+        return static_cast<Half>(high ^ static_cast<Half>(static_cast<To>(low) >> (bits - 1)));
+    else if constexpr (std::is_signed_v<To>)
+        return static_cast<Half>(high | static_cast<Half>(low >> (bits - 1)));
+    else
+        return high;
+}
 /// Converts one element; not 0 if it has no counterpart, or may have none (NaN). Without a branch, so that the compiler
 /// uses vectors.
 template <class To, class From>
-ISTHMUS_ALWAYS_INLINE std::uint64_t convert_directly(const char* from, char* to) noexcept {
+ISTHMUS_ALWAYS_INLINE auto convert_directly(const char* from, char* to) noexcept {
     From x;
     std::memcpy(&x, from, sizeof x);
     const To y = static_cast<To>(x);  // NOLINT(bugprone-signed-char-misuse): numbers of 8 bits, not characters
     std::memcpy(to, &y, sizeof y);
-    using Limits = std::numeric_limits<To>;
-    if constexpr (std::is_integral_v<To> && !std::is_same_v<From, ByteBool>) {
+    if constexpr (std::is_integral_v<To> && std::is_integral_v<From> && sizeof(From) == 2 * sizeof(To)) {
+        return upper_half_lost<To>(x);
+    } else if constexpr (std::is_integral_v<To> && !std::is_same_v<From, ByteBool>) {
         const bool may_be_negative = std::is_signed_v<To> && !std::is_signed_v<From>;
-        return (static_cast<From>(y) != x) | (may_be_negative & (y < 0));
+        // As wide as the wider of the two, so that it stays in the same vectors.
+        using Wider = std::make_unsigned_t<std::conditional_t<(sizeof(From) > sizeof(To)), From, To>>;
+        return static_cast<Wider>((static_cast<From>(y) != x) | (may_be_negative & (y < 0)));
     } else if constexpr (sizeof(To) < sizeof(From) && !std::is_integral_v<From>) {
-        return !(std::fabs(y) <= (Limits::max)());  // NOLINT(readability-redundant-parentheses): max may be a macro
+        static_assert(sizeof(To) == sizeof(std::uint32_t));
+        std::uint32_t bits;
+        std::memcpy(&bits, &y, sizeof bits);
+        return static_cast<std::uint32_t>((bits & 0x7FFFFFFFU) >= 0x7F800000U);  // infinite or NaN
     } else {
-        return 0;
+        return std::uint8_t{0};
     }
 }
 using ConvertDirectly = bool (*)(const char*, std::int64_t, char*) noexcept;
@@ -172,20 +193,17 @@ template <class To, class From>
 bool convert_block_directly(const char* ISTHMUS_RESTRICT from, std::int64_t count, char* ISTHMUS_RESTRICT to) noexcept {
     constexpr std::int64_t at_once = 32;
     constexpr std::int64_t f = sizeof(From), t = sizeof(To);
-    // As wide as the wider of the two, so that it stays in the same vectors.
-    constexpr std::size_t width = (std::max)(sizeof(From), sizeof(To));
-    using Refused = std::conditional_t<
-        width == 8, std::uint64_t,
-        std::conditional_t<width == 4, std::uint32_t, std::conditional_t<width == 2, std::uint16_t, std::uint8_t>>>;
+    using Refused = decltype(convert_directly<To, From>(from, to));
     Refused refused = 0;
     std::int64_t i = 0;
     for (; i + at_once <= count; i += at_once) {
         const char* ISTHMUS_RESTRICT first = from + i * f;
         char* ISTHMUS_RESTRICT out = to + i * t;
         for (std::int64_t j = 0; j < at_once; ++j)
-            refused |= static_cast<Refused>(convert_directly<To, From>(first + j * f, out + j * t));
+            refused = static_cast<Refused>(refused | convert_directly<To, From>(first + j * f, out + j * t));
     }
-    for (; i < count; ++i) refused |= static_cast<Refused>(convert_directly<To, From>(from + i * f, to + i * t));
+    for (; i < count; ++i)
+        refused = static_cast<Refused>(refused | convert_directly<To, From>(from + i * f, to + i * t));
     return refused == 0;
 }
 template <class... T>

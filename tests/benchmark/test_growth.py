@@ -82,7 +82,7 @@ def test_a_listed_tensor_is_dropped_in_the_same_time_among_many(instructions) ->
 def test_eight_views_cost_eight_times_a_view(instructions) -> None:
     """None of them zeroes the room that it has for sizes."""
     calls = instructions("x = np.zeros(3, np.float32)\nfor rounds in (10, 1000): growth.eight(x, rounds)")
-    assert calls[1] / 1000 <= 2200, f"{calls[1] / 1000} instructions for eight views"
+    assert calls[1] / 1000 <= 1150, f"{calls[1] / 1000} instructions for eight views"
 
 
 def test_a_loop_over_a_view_is_the_loop_over_its_memory(instructions) -> None:
@@ -114,7 +114,7 @@ def test_an_element_of_a_long_container_costs_what_one_of_a_short_does(instructi
         "for count in (100, 10_000): growth.vector_of_views([np.zeros(3, np.float32) for _ in range(count)])"
     )
     assert long / 10_000 <= 1.1 * short / 100
-    assert long / 10_000 <= 350
+    assert long / 10_000 <= 150
 
 
 def test_a_copied_element_costs_the_same_in_every_layout(instructions) -> None:
@@ -132,11 +132,12 @@ for array in (pixels.transpose(2, 0, 1), pixels.reshape(3, 100, 100).transpose(1
 
 
 def test_an_element_is_converted_in_vectors(instructions) -> None:
-    pairs = [("float64", "float32"), ("uint8", "float32"), ("int32", "int64"), ("bool", "float32")]
+    pairs = [("float64", "float32"), ("uint8", "float32"), ("int32", "int64"), ("int64", "int32"), ("bool", "float32")]
     # The first call of all also sets up what later ones find.
     code = f"for a, b in {[pairs[0], *pairs]!r}: growth.converted(np.zeros(30_000, a), b, 1)"
     each = [calls / 30_000 for calls in instructions(code)[1:]]
-    assert max(each) <= 12, f"{each} instructions an element of {pairs}"
+    assert max(each[:-1]) <= 5.5, f"{each} instructions an element of {pairs}"
+    assert each[-1] <= 12, f"{each} instructions an element of {pairs}"
 
 
 @pytest.mark.parametrize(("count", "size"), [(1, 16), (256, 16), (64, 256), (64, 1024), (1, 65_536)])
