@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import re
 import sys
 import tempfile
@@ -222,10 +223,16 @@ def all_rows(growth: Any) -> list[Row]:
 
 
 def measured(rows: list[Row], rounds: int) -> list[harness.Measured]:
-    """The rows, in turns."""
+    """The rows, those of an axis in turns: what others leave in the processor's caches is no part of them."""
+    found = []
     with harness.pinned():
-        times = zip(*[[row.call() for row in rows] for _ in range(rounds)], strict=True)
-    return [harness.Measured(row.library, turns=list(turns)) for row, turns in zip(rows, times, strict=True)]
+        for _, axis in itertools.groupby(rows, key=lambda row: row.axis):
+            together = list(axis)
+            times = zip(*[[row.call() for row in together] for _ in range(rounds)], strict=True)
+            found += [
+                harness.Measured(row.library, turns=list(turns)) for row, turns in zip(together, times, strict=True)
+            ]
+    return found
 
 
 def all_results(rounds: int, say: Callable[[str], None]) -> list[dict[str, Any]]:
