@@ -144,11 +144,11 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_block(Block* block, Framework fra
     return export_same(block, framework, options);
 }
 
-/// The framework that an example belongs to; isthmus.Tensor if it belongs to none. Throws Error.
+/// The framework of an example of a type; isthmus.Tensor if it belongs to none.
 inline Framework framework_of_type(const ProducerType& type) noexcept {
     return type.framework != Framework::none ? type.framework : Framework::tensor;
 }
-/// The same of an example whose type is not in the cache. An error if there was no memory to look at the type, or an
+/// The same for an example whose type is not in the cache. An error if there was no memory to look at the type, or an
 /// interrupt came.
 ISTHMUS_COLD inline Result<Framework> framework_of_new_example(PyObject* example) {
     if (example == nullptr || !have_gil()) return Framework::tensor;
@@ -159,6 +159,7 @@ ISTHMUS_COLD inline Result<Framework> framework_of_new_example(PyObject* example
         return error_from_exception(ErrorCode::consumer_failed, nullptr, "looking at the example's type");
     return framework_of_type(*type);
 }
+/// The same for any example. Throws Error.
 inline Framework framework_of_example(PyObject* example) {
     TypeCopy copy;
     const ProducerType* type = ISTHMUS_LIKELY(example != nullptr) ? cached_type(Py_TYPE(example), copy) : nullptr;

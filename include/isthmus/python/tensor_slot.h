@@ -4,6 +4,8 @@
 
 #include <isthmus/python/api.h>  // Python.h must come before any standard header
 
+#include <bit>
+
 #include <isthmus/core/view/match.h>
 
 ISTHMUS_BEGIN
@@ -136,7 +138,7 @@ ISTHMUS_ALWAYS_INLINE bool show_without_borrow([[maybe_unused]] const BorrowSlot
     if constexpr (shows_arrays<V>) {
         ArrayParts parts;
         if (ISTHMUS_UNLIKELY(!slot.is_empty() || !show_array(object, V::requirement, parts))) return false;
-        constexpr int shift = trailing_zeros(sizeof(T));
+        constexpr int shift = std::countr_zero(sizeof(T));
         std::int64_t strides[N > 0 ? N : 1];
         for (int i = 0; i < N; ++i) strides[i] = parts.strides[i] >> shift;
         const DLTensor t{.data = parts.data,
