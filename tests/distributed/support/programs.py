@@ -215,6 +215,17 @@ def of_joblib(enabled: bool, _: str) -> None:
         print("later", joblib.Parallel()(joblib.delayed(look)(inputs()) for _ in range(4)))
 
 
+def names_of_workers(client: Any, least: int) -> list[str]:
+    """On a busy machine one that was restarted comes late, and the scheduler lists it later still."""
+    deadline = time.monotonic() + 60
+    while True:
+        client.wait_for_workers(least)
+        names = sorted(client.scheduler_info()["workers"])
+        if len(names) >= least or time.monotonic() > deadline:
+            return names
+        time.sleep(0.05)
+
+
 def of_dask(enabled: bool, start: str) -> None:
     import dask
     import distributed
@@ -230,8 +241,7 @@ def of_dask(enabled: bool, start: str) -> None:
             client.run(workers.enable, "dask", workers=[first])  # the other one is not told
 
         def submit(function: Any, x: Any, where: int | None = None) -> Any:
-            client.wait_for_workers(1 + (where or 0))  # on a busy machine one that was restarted comes late
-            names = sorted(client.scheduler_info()["workers"])
+            names = names_of_workers(client, 1 + (where or 0))
             return client.submit(function, x, pure=False, **({} if where is None else {"workers": [names[where]]}))
 
         def everything() -> None:
