@@ -106,12 +106,7 @@ def measure(row: Row, peers: Peers, rounds: int) -> tuple[list[Result], dict[str
             "ratio_to_floor": None,
         }
         if m.turns:
-            low, high = m.interval()
-            result |= {
-                "ns": round(m.ns, 1),
-                "median_ns": round(m.median, 1),
-                "median_95": [round(low, 1), round(high, 1)],
-            }
+            result |= m.figures()
             if floor is not None:
                 result["ratio_to_floor"] = round(m.ns / floor.ns, 3)
         else:
@@ -295,14 +290,15 @@ def write_with_last(groups: Collection[str], results: list[Result], out: Path) -
     return 0
 
 
-def only_a_part(peers: Peers, options: argparse.Namespace, rounds: int, say: Callable[[str], None]) -> int:
+def only_a_part(peers: Peers, options: argparse.Namespace, rounds: int, say: Progress) -> int:
     """--counts and --growth."""
     import extras
     import growth
 
-    if options.growth:
-        return write_with_last([growth.GROUP], growth.all_results(rounds, say), options.out)
-    return write_with_last(extras.COUNTED, extras.counted(peers, options.quick, say), options.out)
+    groups: Collection[str] = [growth.GROUP] if options.growth else extras.COUNTED
+    results = growth.all_results(rounds, say) if options.growth else extras.counted(peers, options.quick, say)
+    say.done()
+    return write_with_last(groups, results, options.out)
 
 
 def main(argv: list[str] | None = None) -> int:

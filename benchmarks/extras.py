@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import build
 import counts
 import footprint
 import growth
@@ -26,7 +27,12 @@ def clocked(
     """Threads, the measurements that others have published, memory, and growth."""
     results = threads.all_results(peers, rounds, say)
     results += published.all_results(peers, rounds, timed, say)
-    return results + memory.all_results(peers, say) + growth.all_results(rounds, say)
+    results += memory.all_results(peers, say)
+    try:
+        results += growth.all_results(rounds, say)
+    except build.Unavailable as why:
+        say(f"no rows of growth: {why}")
+    return results
 
 
 def counted(peers: Peers, quick: bool, say: Callable[[str], None]) -> list[dict[str, Any]]:

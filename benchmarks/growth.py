@@ -75,9 +75,9 @@ class Row:
     axis: str
     name: str
     call: Callable[[], float]  # nanoseconds of one
-    library: str = OURS
     line: str = ""  # of the picture, and where on it
     count: int = 0
+    library: str = OURS
 
 
 def array_classes(count: int) -> list[Any]:
@@ -92,7 +92,7 @@ def rows_of_types(growth: Any) -> list[Row]:
         growth.own(objects, 2)
         name = f"from_py of {count:,} array classes"
         return Row(
-            "types", name, lambda: growth.own(objects, max(1, 2000 // count)), OURS, "from_py, of array classes", count
+            "types", name, lambda: growth.own(objects, max(1, 2000 // count)), "from_py, of array classes", count
         )
 
     def row_of_new() -> Row:
@@ -110,7 +110,6 @@ def rows_of_live_tensors(growth: Any) -> list[Row]:
                 "live list",
                 f"one of {count:,} tensors is dropped",
                 lambda: growth.drop_listed(count),
-                OURS,
                 "a drop, live list on, of tensors alive",
                 count,
             ),
@@ -118,7 +117,6 @@ def rows_of_live_tensors(growth: Any) -> list[Row]:
                 "live list",
                 f"live() of {count:,} tensors, each",
                 lambda: growth.list_live(count),
-                OURS,
                 "live(), each of tensors alive",
                 count,
             ),
@@ -134,7 +132,7 @@ def rows_of_arguments(growth: Any) -> list[Row]:
         arrays = [np.zeros(3, np.float32) for _ in range(count)]
         function = getattr(growth, kind)
         name = f"an element of {count:,}: {kind}"
-        return Row("containers", name, lambda: function(arrays)[0], OURS, f"{kind}, each of elements", count)
+        return Row("containers", name, lambda: function(arrays)[0], f"{kind}, each of elements", count)
 
     array = np.zeros(3, np.float32)
     return [
@@ -197,18 +195,22 @@ def rows_of_copies(growth: Any) -> list[Row]:
     rows = []
     for name, source in copies.items():
         rows.append(Row("copies", name, lambda source=source: growth.copied(source, 1)))
-        rows.append(Row("copies", name, timed(lambda source=source: np.array(source, order="C")), NUMPY))
+        rows.append(Row("copies", name, timed(lambda source=source: np.array(source, order="C")), library=NUMPY))
         if torch is not None and all(step > 0 for step in source.strides):
             tensor = torch.from_numpy(source)
-            rows.append(Row("copies", name, timed(lambda tensor=tensor: tensor.contiguous()), TORCH))
+            rows.append(Row("copies", name, timed(lambda tensor=tensor: tensor.contiguous()), library=TORCH))
     for before, after in conversions:
         source = (square * 200).astype(before)
         name = f"{before} → {after}"
         rows.append(Row("conversions", name, lambda source=source, after=after: growth.converted(source, after, 1)))
-        rows.append(Row("conversions", name, timed(lambda source=source, after=after: source.astype(after)), NUMPY))
+        rows.append(
+            Row("conversions", name, timed(lambda source=source, after=after: source.astype(after)), library=NUMPY)
+        )
         if torch is not None:
             tensor, dtype = torch.from_numpy(source), getattr(torch, after)
-            rows.append(Row("conversions", name, timed(lambda tensor=tensor, dtype=dtype: tensor.to(dtype)), TORCH))
+            rows.append(
+                Row("conversions", name, timed(lambda tensor=tensor, dtype=dtype: tensor.to(dtype)), library=TORCH)
+            )
     return rows
 
 
@@ -236,13 +238,9 @@ def measured(rows: list[Row], rounds: int) -> list[harness.Measured]:
 
 
 def all_results(rounds: int, say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """The group of the benchmark's page; empty if the module does not build."""
+    """The group of the benchmark's page. Raises build.Unavailable."""
     say("growth")
-    try:
-        rows = all_rows(module())
-    except build.Unavailable as why:
-        say(f"no rows of growth: {why}")
-        return []
+    rows = all_rows(module())
     versions = {
         OURS: build.isthmus_version(),
         NUMPY: build.package_version("numpy"),
@@ -250,16 +248,8 @@ def all_results(rounds: int, say: Callable[[str], None]) -> list[dict[str, Any]]
     }
     results = []
     for row, found in zip(rows, measured(rows, rounds), strict=True):
-        low, high = found.interval()
-        result = {
-            "row": f"{row.axis}: {row.name}",
-            "group": GROUP,
-            "library": row.library,
-            "version": versions[row.library],
-            "ns": round(found.ns, 1),
-            "median_ns": round(found.median, 1),
-            "median_95": [round(low, 1), round(high, 1)],
-        }
+        named = {"row": f"{row.axis}: {row.name}", "group": GROUP, "library": row.library}
+        result = named | {"version": versions[row.library]} | found.figures()
         results.append(result | ({"line": row.line, "count": row.count} if row.line else {}))
     return results
 

@@ -60,6 +60,15 @@ class Measured:
         spread = 0.98 * n**0.5
         return ordered[max(0, int(n / 2 - spread))], ordered[min(n - 1, int(n / 2 + spread))]
 
+    def figures(self) -> dict[str, Any]:
+        """As the results have them."""
+        low, high = self.interval()
+        return {
+            "ns": round(self.ns, 1),
+            "median_ns": round(self.median, 1),
+            "median_95": [round(low, 1), round(high, 1)],
+        }
+
 
 @contextlib.contextmanager
 def pinned() -> Iterator[int | None]:
