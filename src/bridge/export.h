@@ -148,22 +148,22 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_block(Block* block, Framework fra
 inline Framework framework_of_type(const ProducerType& type) noexcept {
     return type.framework != Framework::none ? type.framework : Framework::tensor;
 }
-/// The same for an example whose type is not in the cache. An error if there was no memory to look at the type, or an
-/// interrupt came.
-ISTHMUS_COLD inline Result<Framework> framework_of_new_example(PyObject* example) {
+/// The same for an example whose type is not in the cache. Throws Error if there was no memory to look at the type, or
+/// an interrupt came.
+ISTHMUS_COLD inline Framework framework_of_new_example(PyObject* example) {
     if (example == nullptr || !have_gil()) return Framework::tensor;
     const PendingException pending;
     ProducerType scratch;
     const ProducerType* type = find_type(Py_TYPE(example), scratch);
     if (type == nullptr)
-        return error_from_exception(ErrorCode::consumer_failed, nullptr, "looking at the example's type");
+        throw error_from_exception(ErrorCode::consumer_failed, nullptr, "looking at the example's type");
     return framework_of_type(*type);
 }
 /// The same for any example. Throws Error.
 inline Framework framework_of_example(PyObject* example) {
     TypeCopy copy;
     const ProducerType* type = ISTHMUS_LIKELY(example != nullptr) ? cached_type(Py_TYPE(example), copy) : nullptr;
-    return ISTHMUS_LIKELY(type != nullptr) ? framework_of_type(*type) : framework_of_new_example(example).value();
+    return ISTHMUS_LIKELY(type != nullptr) ? framework_of_type(*type) : framework_of_new_example(example);
 }
 
 }  // namespace detail

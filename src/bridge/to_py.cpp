@@ -60,17 +60,13 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_given(Tensor tensor, Framework fr
     return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");
 }
 
-ISTHMUS_COLD inline Result<PyObject*> export_like_new(const Tensor& tensor, PyObject* example,
-                                                      const ExportOptions& options) {
-    const Result<Framework> framework = framework_of_new_example(example);
-    return framework ? export_tensor(tensor, *framework, options) : framework.error();
-}
 ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_like(const Tensor& tensor, PyObject* example,
                                                     const ExportOptions& options) {
-    TypeCopy copy;
-    const ProducerType* type = ISTHMUS_LIKELY(example != nullptr) ? cached_type(Py_TYPE(example), copy) : nullptr;
-    return ISTHMUS_LIKELY(type != nullptr) ? export_tensor(tensor, framework_of_type(*type), options)
-                                           : export_like_new(tensor, example, options);
+    try {
+        return export_tensor(tensor, framework_of_example(example), options);
+    } catch (const Error& error) {
+        return error;
+    }
 }
 
 }  // namespace detail
