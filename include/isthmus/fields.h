@@ -169,7 +169,7 @@ struct FieldRows;
 template <class S, std::size_t... i>
 struct FieldRows<S, std::index_sequence<i...>> {
     static constexpr FieldFacts rows[] = {FieldRow<S, i>::facts...};
-    static constexpr FieldsTable table{S::fields::names, rows, S::fields::count, TextRef::of(sparse_format_of<S>())};
+    static constexpr FieldsTable table{S::fields::names, rows, S::fields::count, TextRef(sparse_format_of<S>())};
 };
 
 /// With a name a mismatch raises; without one the next overload is tried.
@@ -301,8 +301,7 @@ struct ReplyRows<S, std::index_sequence<i...>> {
 template <class S>
 struct ReplyOf {
     using Rows = ReplyRows<S, std::make_index_sequence<static_cast<std::size_t>(S::fields::count)>>;
-    static constexpr ReplyTable table{S::fields::names, Rows::rows, S::fields::count,
-                                      TextRef::of(sparse_format_of<S>())};
+    static constexpr ReplyTable table{S::fields::names, Rows::rows, S::fields::count, TextRef(sparse_format_of<S>())};
 };
 
 /// "typing.Annotated[typing.Any, 'indptr: int32[rows+1] on cpu; data: float64[nnz] on cpu']"

@@ -50,6 +50,14 @@ auto handing_over(ErrorState** raised, F&& f) -> decltype(f()) {
     }
 }
 
+/// Whether all of a row crosses as it is.
+template <class Signature>
+inline constexpr bool is_plain = false;
+template <class R, class... A>
+inline constexpr bool is_plain<R(A...)> =
+    std::is_same_v<typename BorderResult<R>::C, R> && !is_result<R> &&
+    ((std::is_lvalue_reference_v<A> || std::is_same_v<typename Border<A>::C, A>) && ...);
+
 /// A row: the C function around `F`, which has the C++ signature.
 template <class F, class Signature, bool is_noexcept>
 struct BackendEntry;
@@ -109,11 +117,11 @@ bool show_live(void* to, bool (*add)(void* to, const LiveFacts& facts)) {
                               t.read_only,
                               t.borrowed,
                               t.handles,
-                              TextRef::of(t.producer),
-                              TextRef::of(t.consumer),
+                              TextRef(t.producer),
+                              TextRef(t.consumer),
                               t.age,
-                              TextRef::of(t.place),
-                              TextRef::of(t.cpp_place)};
+                              TextRef(t.place),
+                              TextRef(t.cpp_place)};
         if (!add(to, facts)) return false;
     }
     return true;
@@ -126,12 +134,12 @@ void count_file(const void* file, std::size_t* entries, std::size_t* texts) noex
 }
 FileEntry entry_of_file(const void* file, std::size_t i) noexcept {
     const TensorEntry& entry = as_file(file).entries()[i];
-    return {TextRef::of(entry.name), entry.dtype, entry.shape.data(), entry.shape.size(), entry.begin, entry.end};
+    return {TextRef(entry.name), entry.dtype, entry.shape.data(), entry.shape.size(), entry.begin, entry.end};
 }
 void text_of_file(const void* file, std::size_t i, TextRef* key, TextRef* text) noexcept {
     const auto& [name, value] = as_file(file).metadata()[i];
-    *key = TextRef::of(name);
-    *text = TextRef::of(value);
+    *key = TextRef(name);
+    *text = TextRef(value);
 }
 
 /// Hands each leaf of a tree to `add`, until that has no memory.
@@ -141,15 +149,23 @@ Result<void> show_tree(PyObject* root, const ImportOptions& options, void* to,
     if (!tree) return std::move(tree).error();
     for (const Tree::Leaf& leaf : tree->leaves()) {
         Tensor tensor = leaf.tensor;
-        if (!add(to, TextRef::of(leaf.path), tensor))
+        if (!add(to, TextRef(leaf.path), tensor))
             return make_error(ErrorCode::out_of_memory, "no memory for the leaves of a tree");
     }
     return {};
 }
 
+// The last column of a row says what is so: a row that is called as it is and does not cross as it is would break.
+#define ISTHMUS_BACKEND_CHECK_plain(row, ...) \
+    static_assert(is_plain<__VA_ARGS__>, #row ": a row of which something is converted is not plain")
+#define ISTHMUS_BACKEND_CHECK_true(row, ...) \
+    static_assert(!is_plain<__VA_ARGS__>, #row ": a row that crosses as it is and throws nothing is plain")
+#define ISTHMUS_BACKEND_CHECK_false(row, ...)
+
 #define ISTHMUS_BACKEND_FILL_F(n, row, R, name, params, args, quiet)                                        \
     {                                                                                                       \
         constexpr auto f = [] params -> R { return name args; };                                            \
+        ISTHMUS_BACKEND_CHECK_##quiet(row, auto params->R);                                                 \
         functions[n] = reinterpret_cast<Function>(BackendEntry<decltype(f), auto params->R, quiet>::get()); \
     }
 #define ISTHMUS_BACKEND_FILL_M(n, row, R, Class, name, params, args, cv, quiet)                        \
@@ -158,11 +174,13 @@ Result<void> show_tree(PyObject* root, const ImportOptions& options, void* to,
             return self.name args;                                                                     \
         };                                                                                             \
         using Signature = auto ISTHMUS_BACKEND_SELF(cv Class, ISTHMUS_BACKEND_LIST params)->R;         \
+        ISTHMUS_BACKEND_CHECK_##quiet(row, Signature);                                                 \
         functions[n] = reinterpret_cast<Function>(BackendEntry<decltype(f), Signature, quiet>::get()); \
     }
 #define ISTHMUS_BACKEND_FILL_X(n, row, R, params, args, expression, quiet)                                  \
     {                                                                                                       \
         constexpr auto f = [] params -> R { return expression; };                                           \
+        ISTHMUS_BACKEND_CHECK_##quiet(row, auto params->R);                                                 \
         functions[n] = reinterpret_cast<Function>(BackendEntry<decltype(f), auto params->R, quiet>::get()); \
     }
 

@@ -92,7 +92,7 @@ struct Border<T&&> {
 template <>
 struct Border<std::string_view> {
     using C = TextRef;
-    ISTHMUS_ALWAYS_INLINE static C lower(std::string_view text) noexcept { return TextRef::of(text); }
+    ISTHMUS_ALWAYS_INLINE static C lower(std::string_view text) noexcept { return TextRef(text); }
     // Of the text, not of what points to it.
     ISTHMUS_ALWAYS_INLINE static std::string_view raise(C text) noexcept {
         return text;  // NOLINT(bugprone-dangling-handle)
@@ -120,6 +120,10 @@ struct BorderResult<std::string> {
     using C = void;
     static constexpr bool is_text = true;
 };
+
+/// A row that throws nothing, and of which nothing is converted; a reference is passed as a pointer is (Itanium C++
+/// ABI, 3.1.1).
+inline constexpr bool plain = true;
 
 /// The C function of a row. A function that may throw has one parameter more, to which it writes the error.
 template <class Signature, bool is_noexcept>

@@ -38,63 +38,82 @@ ISTHMUS_ALWAYS_INLINE R received(ErrorState* failed) noexcept {
         return failed != nullptr ? R(Error(failed)) : R();
 }
 
+/// A parameter as the call of a row passes it: as the function takes it, so that no template has to convert it.
+template <class T>
+struct Passed {
+    using Type = std::conditional_t<std::is_trivially_copyable_v<T>, T, T&>;
+};
+template <class T>
+struct Passed<T&> {
+    using Type = T&;
+};
+template <class T>
+struct Passed<T&&> {
+    using Type = T&;
+};
+template <>
+struct Passed<std::string_view> {
+    using Type = TextRef;
+};
+
+/// Calls a row that returns an object. A result is declared in the outermost block of its function: elsewhere GCC
+/// before 14 moves it out.
+template <class R, class F, class... X>
+ISTHMUS_ALWAYS_INLINE R call_for_result(F f, X&... x) noexcept {
+    R made = f(x...);
+    remake_error(made);
+    return made;
+}
+template <class R, class F, class... X>
+ISTHMUS_ALWAYS_INLINE R call_for_object(F f, X&... x) {
+    ErrorState* raised = nullptr;
+    R made = f(x..., &raised);
+    throw_if_raised(raised);
+    if constexpr (has_error_to_remake<R>) remake_error(made);
+    return made;
+}
+
 /// The call of a row. Every module's file has one for each: the fewer templates it is made of, the sooner it compiles.
 template <int row, class Signature, bool is_noexcept>
 struct BackendCall;
 template <int row, class R, class... A>
 struct BackendCall<row, R(A...), true> {
-    using F = typename BackendSlot<R(A...), true>::Type;
-
     ISTHMUS_ALWAYS_INLINE static R call(A&... x) noexcept {
-        const auto f = reinterpret_cast<F>(backend_table->functions[row]);
-        if constexpr (has_error_to_remake<R>) {
-            return call_for_result(f, x...);
-        } else if constexpr (std::is_same_v<R, Error> || is_result<R>) {
-            return received<R>(f(Border<A>::lower(x)...));
-        } else {
-            return f(Border<A>::lower(x)...);
-        }
-    }
-
-private:
-    // A result is declared in the outermost block of its function: elsewhere GCC before 14 moves it out.
-    ISTHMUS_ALWAYS_INLINE static R call_for_result(F f, A&... x) noexcept {
-        R made = f(Border<A>::lower(x)...);
-        remake_error(made);
-        return made;
+        using C = typename BorderResult<R>::C;
+        const auto f = reinterpret_cast<C (*)(typename Passed<A>::Type...)>(backend_table->functions[row]);
+        if constexpr (has_error_to_remake<R>)
+            return call_for_result<R>(f, x...);
+        else if constexpr (!std::is_same_v<C, R>)
+            return received<R>(f(x...));
+        else
+            return f(x...);
     }
 };
 template <int row, class R, class... A>
 struct BackendCall<row, R(A...), false> {
-    using Slot = BackendSlot<R(A...), false>;
-    using F = typename Slot::Type;
-
     ISTHMUS_ALWAYS_INLINE static R call(A&... x) {
-        const auto f = reinterpret_cast<F>(backend_table->functions[row]);
-        if constexpr (std::is_same_v<typename Slot::C, R> && !std::is_void_v<R>) return call_for_object(f, x...);
+        using C = typename BorderResult<R>::C;
         ErrorState* raised = nullptr;
-        if constexpr (Slot::Result::is_text) {
+        if constexpr (BorderResult<R>::is_text) {
             TextBuffer text;
-            f(Border<A>::lower(x)..., &text, &raised);
+            reinterpret_cast<C (*)(typename Passed<A>::Type..., TextBuffer*, ErrorState**)>(
+                backend_table->functions[row])(x..., &text, &raised);
             throw_if_raised(raised);
             return text.str();
-        } else if constexpr (std::is_void_v<R>) {
-            f(Border<A>::lower(x)..., &raised);
-            throw_if_raised(raised);
-        } else if constexpr (!std::is_same_v<typename Slot::C, R>) {
-            ErrorState* failed = f(Border<A>::lower(x)..., &raised);
-            throw_if_raised(raised);
-            return received<R>(failed);
+        } else {
+            const auto f =
+                reinterpret_cast<C (*)(typename Passed<A>::Type..., ErrorState**)>(backend_table->functions[row]);
+            if constexpr (std::is_void_v<R>) {
+                f(x..., &raised);
+                throw_if_raised(raised);
+            } else if constexpr (std::is_same_v<C, R>) {
+                return call_for_object<R>(f, x...);
+            } else {
+                ErrorState* failed = f(x..., &raised);
+                throw_if_raised(raised);
+                return received<R>(failed);
+            }
         }
-    }
-
-private:
-    ISTHMUS_ALWAYS_INLINE static R call_for_object(F f, A&... x) {
-        ErrorState* raised = nullptr;
-        R made = f(Border<A>::lower(x)..., &raised);
-        throw_if_raised(raised);
-        if constexpr (has_error_to_remake<R>) remake_error(made);
-        return made;
     }
 };
 
@@ -102,20 +121,33 @@ private:
 
 ISTHMUS_END
 
+// The call of a row by its last column; `sig` are the parameters, with the object of a member function in front.
+#define ISTHMUS_BACKEND_CALL_plain(n, R, sig, args) \
+    reinterpret_cast<auto(*) sig->R>(::isthmus::detail::backend_table->functions[n]) args
+#define ISTHMUS_BACKEND_CALL_true(n, R, sig, args) ::isthmus::detail::BackendCall<n, auto sig->R, true>::call args
+#define ISTHMUS_BACKEND_CALL_false(n, R, sig, args) ::isthmus::detail::BackendCall<n, auto sig->R, false>::call args
+#define ISTHMUS_BACKEND_QUIET_plain true
+#define ISTHMUS_BACKEND_QUIET_true true
+#define ISTHMUS_BACKEND_QUIET_false false
+
 // What a group of rows becomes in a module: inline functions of the same names as the library's.
-#define ISTHMUS_BACKEND_DEFINE_F(n, row, R, name, params, args, quiet) \
-    inline auto name params noexcept(quiet)->R { return detail::BackendCall<n, auto params->R, quiet>::call args; }
-#define ISTHMUS_BACKEND_DEFINE_M(n, row, R, C, name, params, args, cv, quiet)                                       \
-    inline auto C::name params cv noexcept(quiet)->R {                                                              \
-        return detail::BackendCall<n, auto ISTHMUS_BACKEND_SELF(cv C, ISTHMUS_BACKEND_LIST params)->R, quiet>::call \
-        ISTHMUS_BACKEND_WITH(ISTHMUS_BACKEND_LIST args);                                                            \
+#define ISTHMUS_BACKEND_DEFINE_F(n, row, R, name, params, args, quiet)   \
+    inline auto name params noexcept(ISTHMUS_BACKEND_QUIET_##quiet)->R { \
+        return ISTHMUS_BACKEND_CALL_##quiet(n, R, params, args);         \
+    }
+#define ISTHMUS_BACKEND_DEFINE_M(n, row, R, C, name, params, args, cv, quiet)                              \
+    inline auto C::name params cv noexcept(ISTHMUS_BACKEND_QUIET_##quiet)->R {                             \
+        return ISTHMUS_BACKEND_CALL_##quiet(n, R, ISTHMUS_BACKEND_SELF(cv C, ISTHMUS_BACKEND_LIST params), \
+                                            ISTHMUS_BACKEND_WITH(ISTHMUS_BACKEND_LIST args));              \
     }
 #define ISTHMUS_BACKEND_DEFINE_T(n, row, R, C, name, params, args, cv, quiet) \
     template <>                                                               \
     ISTHMUS_BACKEND_DEFINE_M(n, row, R, C, name, params, args, cv, quiet)
-#define ISTHMUS_BACKEND_DEFINE_X(n, row, R, params, args, expression, quiet)                                 \
-    namespace detail::backend {                                                                              \
-    inline auto row params noexcept(quiet) -> R { return BackendCall<n, auto params->R, quiet>::call args; } \
+#define ISTHMUS_BACKEND_DEFINE_X(n, row, R, params, args, expression, quiet) \
+    namespace detail::backend {                                              \
+    inline auto row params noexcept(ISTHMUS_BACKEND_QUIET_##quiet) -> R {    \
+        return ISTHMUS_BACKEND_CALL_##quiet(n, R, params, args);             \
+    }                                                                        \
     }
 #define ISTHMUS_BACKEND_DEFINE(group)                                                                             \
     ISTHMUS_BEGIN                                                                                                 \

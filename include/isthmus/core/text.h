@@ -24,7 +24,10 @@ struct TextRef {
     const char* data;
     std::size_t size;
 
-    static constexpr TextRef of(std::string_view text) noexcept { return {text.data(), text.size()}; }
+    TextRef() noexcept = default;
+    constexpr TextRef(const char* data_, std::size_t size_) noexcept : data(data_), size(size_) {}
+    constexpr TextRef(std::string_view text) noexcept : TextRef(text.data(), text.size()) {}
+
     constexpr operator std::string_view() const noexcept { return {data, size}; }
     constexpr bool empty() const noexcept { return size == 0; }
     friend constexpr bool operator==(TextRef a, TextRef b) noexcept {

@@ -345,8 +345,8 @@ TEST(Match, OneNameTooManyIsSaid) {
     std::vector<std::string> words;
     for (int i = 0; i <= names.most; ++i) words.push_back("n" + std::to_string(i));
     for (int i = 0; i < names.most; ++i)
-        EXPECT_EQ(names.contradiction(isthmus::detail::TextRef::of(words[i]), i, "x", 0), nullptr);
-    EXPECT_NE(names.contradiction(isthmus::detail::TextRef::of(words[names.most]), 1, "x", 0), nullptr)
+        EXPECT_EQ(names.contradiction(isthmus::detail::TextRef(words[i]), i, "x", 0), nullptr);
+    EXPECT_NE(names.contradiction(isthmus::detail::TextRef(words[names.most]), 1, "x", 0), nullptr)
         << "there is no room for it";
     EXPECT_EQ(names.count, names.most);
 

@@ -121,9 +121,9 @@ constexpr SizeSpec read_size(std::string_view word) {
     if (word == ":") return {};
     if (word[0] >= '0' && word[0] <= '9') return {read_number(word), {}, 0};
     const std::size_t length = name_length(word);
-    if (is_run_word(word)) return {dyn, TextRef::of(word.substr(0, length)), a_run};
+    if (is_run_word(word)) return {dyn, TextRef(word.substr(0, length)), a_run};
     const std::int64_t more = length < word.size() ? read_number(word.substr(length + 1)) : 0;
-    return {dyn, TextRef::of(word.substr(0, length)), length < word.size() && word[length] == '-' ? -more : more};
+    return {dyn, TextRef(word.substr(0, length)), length < word.size() && word[length] == '-' ? -more : more};
 }
 
 }  // namespace detail
@@ -153,7 +153,7 @@ struct sizes {
                 if (detail::is_size_word(word) || detail::is_run_word(word)) {
                     of[i] = detail::read_size(word);
                 } else {
-                    of[++formula].name = detail::TextRef::of(word);
+                    of[++formula].name = detail::TextRef(word);
                     of[i].more = formula - i;
                 }
             }

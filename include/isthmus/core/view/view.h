@@ -60,7 +60,7 @@ struct Wanted {
     static constexpr ConstexprString<spell> words{};
     static constexpr Requirement finish() {
         Requirement r = make();
-        r.words = TextRef::of(words.view());
+        r.words = TextRef(words.view());
         return r;
     }
     static constexpr Requirement requirement = finish();

@@ -312,7 +312,7 @@ template <Literal argument, int N, class... C>
 struct OperatorParameter<Out<dtype_like<argument>, N, C...>>
     : OutParameter<Out<dtype_like<argument>, N, C...>, View<dtype_like<argument>, N, C...>> {
     using V = View<dtype_like<argument>, N, C...>;
-    static constexpr LikeRequirement like{V::requirement, TextRef::of(argument.view())};
+    static constexpr LikeRequirement like{V::requirement, TextRef(argument.view())};
     static constexpr ParameterFacts facts{ParameterKind::out, false, true, &like.requirement};
 };
 
