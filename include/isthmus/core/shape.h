@@ -10,6 +10,15 @@
 
 ISTHMUS_BEGIN
 
+namespace detail {
+/// A span of sizes or strides. For one that is made of an array, of a class with begin() and end(), or of a count
+/// without braces, the compiler checks the library's concepts of ranges and sentinels: each time more work than all of
+/// this header.
+constexpr std::span<const std::int64_t> span_of(const std::int64_t* values, std::size_t count) noexcept {
+    return {values, {count}};
+}
+}  // namespace detail
+
 /// A list of sizes or strides, as an argument: a braced list, or any contiguous range of int64 or of another integer
 /// type. A view of a range of int64, else a copy of at most max_ndim numbers: for the length of a call, never to be
 /// stored.
@@ -53,7 +62,7 @@ public:
     const std::int64_t* begin() const noexcept { return data_; }
     const std::int64_t* end() const noexcept { return data_ + size_; }  ///< as begin()
     /// The numbers as a span, valid as long as this object.
-    operator std::span<const std::int64_t>() const noexcept { return {data_, size_}; }
+    operator std::span<const std::int64_t>() const noexcept { return detail::span_of(data_, size_); }
 
 private:
     template <class Integer>

@@ -59,7 +59,7 @@ private:
     const Self& self() const noexcept { return static_cast<const Self&>(*this); }
     const DLTensor& dl() const noexcept { return self().descriptor(); }
     std::span<const std::int64_t> dims(const std::int64_t* first) const noexcept {
-        return {first, static_cast<std::size_t>(dl().ndim)};
+        return span_of(first, static_cast<std::size_t>(dl().ndim));
     }
 };
 

@@ -54,7 +54,8 @@ public:
 
     bool failed() const noexcept { return failed_; }
     void fail() noexcept { failed_ = true; }
-    std::string_view view() const noexcept { return {data_, size_}; }
+    // Of a char* the compiler would check whether it is an iterator.
+    std::string_view view() const noexcept { return {static_cast<const char*>(data_), size_}; }
     /// The text; throws std::bad_alloc if a part of it is missing.
     std::string str() const {
         if (failed_) throw std::bad_alloc();

@@ -59,9 +59,9 @@ public:
     /// Number of dimensions.
     static constexpr int ndim() noexcept { return N; }
     /// Sizes, one per dimension; valid as long as this view.
-    std::span<const std::int64_t> shape() const noexcept { return extents_; }
+    std::span<const std::int64_t> shape() const noexcept { return span_of(extents_.data(), extents_.size()); }
     /// Steps in elements, one per dimension; valid as long as this view.
-    std::span<const std::int64_t> strides() const noexcept { return strides_; }
+    std::span<const std::int64_t> strides() const noexcept { return span_of(strides_.data(), strides_.size()); }
 
     /// For a layout that was found to have this order: the strides that nobody steps along, of sizes of 1, become those
     /// of the order too, since others (BLAS, TMA descriptors, reshaping code) read them all the same.
@@ -105,8 +105,10 @@ public:
         : extents_(extents), strides_(strides), ndim_(ndim) {}
     explicit Dims(const DLTensor& t) noexcept : Dims(t.ndim, t.shape, t.strides) {}
     int ndim() const noexcept { return ndim_; }
-    std::span<const std::int64_t> shape() const noexcept { return {extents_, static_cast<std::size_t>(ndim_)}; }
-    std::span<const std::int64_t> strides() const noexcept { return {strides_, static_cast<std::size_t>(ndim_)}; }
+    std::span<const std::int64_t> shape() const noexcept { return span_of(extents_, static_cast<std::size_t>(ndim_)); }
+    std::span<const std::int64_t> strides() const noexcept {
+        return span_of(strides_, static_cast<std::size_t>(ndim_));
+    }
     Dims inner() const noexcept { return {ndim_ - 1, extents_ + 1, strides_ + 1}; }
     /// The strides lie in the tensor, and stay as they are.
     template <Order order>
@@ -303,7 +305,7 @@ public:
         requires(has_addresses && N > 0)
     {
         int from[max_ndim];
-        resolve_axes(axes, N, from);
+        resolve_axes(span_of(axes.data(), axes.size()), N, from);
         Sizes<N> extents, strides;
         for (std::size_t d = 0; d < static_cast<std::size_t>(N); ++d) {
             extents[d] = this->shape()[static_cast<std::size_t>(from[d])];
