@@ -119,6 +119,7 @@ std::string layer_of(const std::string& file) {
         {"include/isthmus/small_floats.h", "core"},
         {"include/isthmus/visit.h", "core"},
         {"include/isthmus/backend/bridge.h", "python"},
+        {"include/isthmus/backend/captured.h", "python"},
         {"include/isthmus/backend/tree.h", "python"},
         {"include/isthmus/backend/load.h", "load"},
         {"include/isthmus/backend/shared.h", "shared"},

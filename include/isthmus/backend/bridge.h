@@ -4,6 +4,7 @@
 
 #include <isthmus/python/api.h>  // Python.h must come before any standard header
 
+#include <isthmus/backend/captured.h>
 #include <isthmus/backend/core.h>
 #include <isthmus/python/py_owner.h>
 

@@ -2,9 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <new>
-#include <stdexcept>
-
 #include <isthmus/core/block.h>
 #include <isthmus/core/error.h>
 
@@ -50,31 +47,9 @@ private:
     ErrorState* state_ = nullptr;
 };
 
-/// The exception that is being handled. Its text is inline, so that the code that threw it is the code that reads it.
-ISTHMUS_COLD inline CapturedException capture_current() {
-    using Kind = CapturedException::Kind;
-    try {
-        throw;
-    } catch (const Error& error) {
-        return CapturedException(error);
-    } catch (const std::bad_alloc&) {
-        return {Kind::memory, "no memory"};
-    } catch (const std::invalid_argument& error) {
-        return {Kind::value, error.what()};
-    } catch (const std::domain_error& error) {
-        return {Kind::value, error.what()};
-    } catch (const std::length_error& error) {
-        return {Kind::value, error.what()};
-    } catch (const std::out_of_range& error) {
-        return {Kind::index, error.what()};
-    } catch (const std::overflow_error& error) {
-        return {Kind::overflow, error.what()};
-    } catch (const std::exception& error) {
-        return {Kind::other, error.what()};
-    } catch (...) {
-        return {Kind::other, "an exception was thrown that is not a std::exception"};
-    }
-}
+/// The exception that is being handled. The code that threw it reads its text: a module of the stable ABI has the
+/// function itself.
+ISTHMUS_COLD CapturedException capture_current() noexcept;
 
 /// Returns what `f` returns, or what `report` makes of the exception that it threw.
 template <class F, class Report>
@@ -98,23 +73,25 @@ ISTHMUS_ALWAYS_INLINE CapturedException capture(F&& f) {
 /// Sets what was captured as the Python exception that fits; `function` is named in the text unless it is an
 /// isthmus::Error. Needs the GIL.
 void raise_captured(const char* function, const CapturedException& captured) noexcept;
+/// The same of the exception that is being handled.
+ISTHMUS_COLD void raise_current(const char* function) noexcept;
 
 /// Returns what `f` returns; `failed`, with a Python exception set, if it throws. Needs the GIL.
 template <class R, class F>
 ISTHMUS_ALWAYS_INLINE R raising(const char* function, R failed, F&& f) noexcept {
     return surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
-        return capturing(f, [&](const CapturedException& captured) -> R {
-            raise_captured(function, captured);
-            return failed;
-        });
+        try {
+            return f();
+#if defined(ISTHMUS_FORCED_UNWIND)
+        } catch (__cxxabiv1::__forced_unwind&) {
+            throw;
+#endif
+        } catch (...) {
+            return raise_current(function), failed;
+        }
     });
 }
 
 }  // namespace detail
 
 ISTHMUS_END
-
-#if defined(ISTHMUS_BACKEND)
-#include <isthmus/backend/call.h>
-ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_CAPTURED)
-#endif

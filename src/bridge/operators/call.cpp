@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include <isthmus/backend/captured.h>
 #include <isthmus/python/api.h>
 
 ISTHMUS_BEGIN
@@ -18,6 +19,8 @@ ISTHMUS_COLD void raise_captured(const char* function, const CapturedException& 
                                  PyExc_RuntimeError};
     PyErr_Format(classes[static_cast<int>(captured.kind())], "%s(): %s", function, captured.text());
 }
+ISTHMUS_COLD CapturedException capture_current() noexcept { return read_current(); }
+ISTHMUS_COLD void raise_current(const char* function) noexcept { raise_captured(function, read_current()); }
 
 template <class T>
 static T load_as(const void* data) noexcept {
