@@ -11,11 +11,11 @@
 ISTHMUS_BEGIN
 
 namespace detail {
-/// A span of sizes or strides. For one that is made of an array, of a class with begin() and end(), or of a count
-/// without braces, the compiler checks the library's concepts of ranges and sentinels: each time more work than all of
-/// this header.
+/// A span of sizes or strides. Each other way to make one, of an array, of a class with begin() and end(), of a pointer
+/// of another type, has the compiler check the library's concepts of iterators and ranges once more: more work than all
+/// of this header.
 constexpr std::span<const std::int64_t> span_of(const std::int64_t* values, std::size_t count) noexcept {
-    return {values, {count}};
+    return {values, count};
 }
 }  // namespace detail
 

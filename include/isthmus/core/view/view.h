@@ -185,7 +185,7 @@ public:
     {
         if constexpr (!is_known_contiguous)
             if (!this->is_contiguous()) throw detail::rearrange_error("span", this->strides_text());
-        return {this->data(), {static_cast<std::size_t>(this->size())}};
+        return {this->data(), static_cast<std::size_t>(this->size())};
     }
     /// One dimension is a span by itself, if its elements are contiguous: throws as span() does.
     template <class U>
