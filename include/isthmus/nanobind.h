@@ -119,11 +119,11 @@ ISTHMUS_NOINLINE inline bool nanobind_load_slot(BorrowSlot& slot, PyObject* obje
                                       [&] { slot.note(object, cleanup); }, object, flags, cleanup);
 }
 
-/// Most arguments: see show_without_borrow(). One function for each type of view.
-template <class V>
-ISTHMUS_NOINLINE bool nanobind_show(const BorrowSlot& slot, PyObject* object, std::uint32_t flags, V& value) {
-    return is_call(flags) && nanobind_translates.load_acquire() && !default_result.reply &&
-           show_without_borrow(slot, object, value);
+/// Most arguments: as show_without_borrow(). One function for the views of all types.
+ISTHMUS_NOINLINE inline bool nanobind_show(const BorrowSlot& slot, PyObject* object, std::uint32_t flags,
+                                           const Requirement& r, ArrayParts& parts) noexcept {
+    return is_call(flags) && nanobind_translates.load_acquire() && !default_result.reply && slot.is_empty() &&
+           show_array(object, r, parts);
 }
 
 /// Whether the function that calls from_python() is one that an exception may leave: nanobind's containers are
@@ -158,8 +158,7 @@ ISTHMUS_COLD inline bool postpone_for_nanobind(nanobind::python_error& error) no
     return false;
 }
 template <class F>
-ISTHMUS_FOLDED bool nanobind_try(const char* caller, F&& load) {
-    if (may_throw_through(caller)) return load();
+ISTHMUS_FOLDED bool nanobind_without_throwing(F&& load) {
     try {
         return load();
     } catch (nanobind::python_error& error) {
@@ -168,6 +167,15 @@ ISTHMUS_FOLDED bool nanobind_try(const char* caller, F&& load) {
         (void)PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), PyExc_MemoryError);
         return false;
     }
+}
+template <class F>
+ISTHMUS_FOLDED bool nanobind_try(const char* caller, F&& load) {
+    return may_throw_through(caller) ? load() : nanobind_without_throwing(load);
+}
+/// nanobind_load_slot() where nothing may be thrown.
+ISTHMUS_NOINLINE inline bool nanobind_try_slot(BorrowSlot& slot, PyObject* object, std::uint32_t flags,
+                                               const Requirement& r, nanobind::detail::cleanup_list* cleanup) {
+    return nanobind_without_throwing([&] { return nanobind_load_slot(slot, object, flags, r, cleanup); });
 }
 
 }  // namespace detail
@@ -269,14 +277,17 @@ struct type_caster<isthmus::View<T, N, C...>> : isthmus_refused_outside_a_call {
     ISTHMUS_FOLDED bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup,
                                     const char* caller = ISTHMUS_CALLER) {
         static_assert(!isthmus::detail::is_distinct<Value>, ISTHMUS_NOT_COMPARED);
-        if constexpr (isthmus::detail::shows_arrays<Value>)
-            if (ISTHMUS_LIKELY(isthmus::detail::nanobind_show(slot, src.ptr(), flags, value))) return true;
-        // Without a lambda where one call is enough: with -Os it would stay a function, which is handed references.
-        if (isthmus::detail::may_throw_through(caller))
-            return isthmus::detail::nanobind_load_slot(slot, src.ptr(), flags, Value::requirement, cleanup);
-        return isthmus::detail::nanobind_try(caller, [&] {
-            return isthmus::detail::nanobind_load_slot(slot, src.ptr(), flags, Value::requirement, cleanup);
-        });
+        if constexpr (isthmus::detail::shows_arrays<Value>) {
+            isthmus::detail::ArrayParts parts;
+            if (ISTHMUS_LIKELY(isthmus::detail::nanobind_show(slot, src.ptr(), flags, Value::requirement, parts))) {
+                value = isthmus::detail::view_of_array<Value>(parts);
+                return true;
+            }
+        }
+        // One call, without a lambda: with -Os that would stay a function, which is handed references.
+        return isthmus::detail::may_throw_through(caller)
+                   ? isthmus::detail::nanobind_load_slot(slot, src.ptr(), flags, Value::requirement, cleanup)
+                   : isthmus::detail::nanobind_try_slot(slot, src.ptr(), flags, Value::requirement, cleanup);
     }
 
 private:

@@ -129,26 +129,29 @@ inline constexpr bool shows_arrays<View<T, N, C...>> = [] {
            r.dtype.itemsize() == sizeof(T);
 }();
 
+/// The view of such an array.
+template <class V>
+V view_of_array(const ArrayParts& parts) noexcept {
+    constexpr int N = V::ndim();
+    constexpr int shift = std::countr_zero(static_cast<std::size_t>(V::itemsize()));
+    std::int64_t strides[N > 0 ? N : 1];
+    for (int i = 0; i < N; ++i) strides[i] = parts.strides[i] >> shift;
+    return view_of<V>({.data = parts.data,
+                       .device = {kDLCPU, 0},
+                       .ndim = N,
+                       .dtype = V::requirement.dtype,
+                       .shape = const_cast<std::int64_t*>(parts.sizes),
+                       .strides = strides,
+                       .byte_offset = 0});
+}
 /// Most arguments: an array of NumPy's. False, and nothing held, for all others, and if the slot is in use.
-template <class T, int N, class... C>
+template <class V>
 ISTHMUS_ALWAYS_INLINE bool show_without_borrow([[maybe_unused]] const BorrowSlot& slot,
-                                               [[maybe_unused]] PyObject* object,
-                                               [[maybe_unused]] View<T, N, C...>& value) noexcept {
-    using V = View<T, N, C...>;
+                                               [[maybe_unused]] PyObject* object, [[maybe_unused]] V& value) noexcept {
     if constexpr (shows_arrays<V>) {
         ArrayParts parts;
         if (ISTHMUS_UNLIKELY(!slot.is_empty() || !show_array(object, V::requirement, parts))) return false;
-        constexpr int shift = std::countr_zero(sizeof(T));
-        std::int64_t strides[N > 0 ? N : 1];
-        for (int i = 0; i < N; ++i) strides[i] = parts.strides[i] >> shift;
-        const DLTensor t{.data = parts.data,
-                         .device = {kDLCPU, 0},
-                         .ndim = N,
-                         .dtype = V::requirement.dtype,
-                         .shape = const_cast<std::int64_t*>(parts.sizes),
-                         .strides = strides,
-                         .byte_offset = 0};
-        value = view_of<V>(t);
+        value = view_of_array<V>(parts);
         return true;
     }
     return false;
