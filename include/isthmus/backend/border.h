@@ -62,13 +62,6 @@ template <class T>
 struct Border {
     static constexpr bool as_it_is = std::is_trivially_copyable_v<T>;
     using C = std::conditional_t<as_it_is, T, T*>;
-    template <class X>
-    ISTHMUS_ALWAYS_INLINE static C lower(X& value) noexcept {
-        if constexpr (as_it_is)
-            return value;
-        else
-            return &value;
-    }
     ISTHMUS_ALWAYS_INLINE static std::conditional_t<as_it_is, T&, T&&> raise(C& value) noexcept {
         if constexpr (as_it_is)
             return value;
@@ -79,20 +72,17 @@ struct Border {
 template <class T>
 struct Border<T&> {
     using C = T*;
-    ISTHMUS_ALWAYS_INLINE static C lower(T& value) noexcept { return &value; }
     ISTHMUS_ALWAYS_INLINE static T& raise(C value) noexcept { return *value; }
 };
 template <class T>
 struct Border<T&&> {
     using C = T*;
-    ISTHMUS_ALWAYS_INLINE static C lower(T& value) noexcept { return &value; }
     ISTHMUS_ALWAYS_INLINE static T&& raise(C value) noexcept { return std::move(*value); }
 };
 /// The standard libraries lay it out in different ways.
 template <>
 struct Border<std::string_view> {
     using C = TextRef;
-    ISTHMUS_ALWAYS_INLINE static C lower(std::string_view text) noexcept { return TextRef(text); }
     // Of the text, not of what points to it.
     ISTHMUS_ALWAYS_INLINE static std::string_view raise(C text) noexcept {
         return text;  // NOLINT(bugprone-dangling-handle)
