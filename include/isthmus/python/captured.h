@@ -51,9 +51,9 @@ private:
 /// function itself.
 ISTHMUS_COLD CapturedException capture_current() noexcept;
 
-/// Returns what `f` returns, or what `report` makes of the exception that it threw.
+/// Returns what `f` returns; if it throws, what `report` returns while the exception is being handled.
 template <class F, class Report>
-ISTHMUS_ALWAYS_INLINE auto capturing(F&& f, Report&& report) -> decltype(f()) {
+ISTHMUS_ALWAYS_INLINE auto catching(F&& f, Report&& report) -> decltype(f()) {
     try {
         return f();
 #if defined(ISTHMUS_FORCED_UNWIND)
@@ -61,8 +61,13 @@ ISTHMUS_ALWAYS_INLINE auto capturing(F&& f, Report&& report) -> decltype(f()) {
         throw;
 #endif
     } catch (...) {
-        return report(capture_current());
+        return report();
     }
+}
+/// Returns what `f` returns, or what `report` makes of the exception that it threw.
+template <class F, class Report>
+ISTHMUS_ALWAYS_INLINE auto capturing(F&& f, Report&& report) -> decltype(f()) {
+    return catching(f, [&]() ISTHMUS_INLINE_LAMBDA { return report(capture_current()); });
 }
 /// Runs `f`, and returns what it threw.
 template <class F>
@@ -80,15 +85,10 @@ ISTHMUS_COLD void raise_current(const char* function) noexcept;
 template <class R, class F>
 ISTHMUS_ALWAYS_INLINE R raising(const char* function, R failed, F&& f) noexcept {
     return surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
-        try {
-            return f();
-#if defined(ISTHMUS_FORCED_UNWIND)
-        } catch (__cxxabiv1::__forced_unwind&) {
-            throw;
-#endif
-        } catch (...) {
-            return raise_current(function), failed;
-        }
+        return catching(f, [&]() ISTHMUS_INLINE_LAMBDA {
+            raise_current(function);
+            return failed;
+        });
     });
 }
 
