@@ -54,9 +54,8 @@ auto handing_over(ErrorState** raised, F&& f) -> decltype(f()) {
 template <class Signature>
 inline constexpr bool is_plain = false;
 template <class R, class... A>
-inline constexpr bool is_plain<R(A...)> =
-    std::is_same_v<typename BorderResult<R>::C, R> && !is_result<R> &&
-    ((std::is_lvalue_reference_v<A> || std::is_same_v<typename Border<A>::C, A>) && ...);
+inline constexpr bool is_plain<R(A...)> = std::is_same_v<typename BorderResult<R>::C, R> && !is_result<R> &&
+                                          (std::is_same_v<typename Passed<A>::Type, A> && ...);
 
 /// A row: the C function around `F`, which has the C++ signature.
 template <class F, class Signature, bool is_noexcept>

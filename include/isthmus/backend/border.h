@@ -57,6 +57,24 @@ struct FileEntry {
     std::uint64_t begin, end;
 };
 
+/// One parameter as the caller of a row passes it: as the function takes it, so that no template has to convert it.
+template <class T>
+struct Passed {
+    using Type = std::conditional_t<std::is_trivially_copyable_v<T>, T, T&>;
+};
+template <class T>
+struct Passed<T&> {
+    using Type = T&;
+};
+template <class T>
+struct Passed<T&&> {
+    using Type = T&;
+};
+template <>
+struct Passed<std::string_view> {
+    using Type = TextRef;
+};
+
 /// One parameter: numbers, enumerators, pointers and small structs of ours as they are, references as pointers.
 template <class T>
 struct Border {

@@ -38,24 +38,6 @@ ISTHMUS_ALWAYS_INLINE R received(ErrorState* failed) noexcept {
         return failed != nullptr ? R(Error(failed)) : R();
 }
 
-/// A parameter as the call of a row passes it: as the function takes it, so that no template has to convert it.
-template <class T>
-struct Passed {
-    using Type = std::conditional_t<std::is_trivially_copyable_v<T>, T, T&>;
-};
-template <class T>
-struct Passed<T&> {
-    using Type = T&;
-};
-template <class T>
-struct Passed<T&&> {
-    using Type = T&;
-};
-template <>
-struct Passed<std::string_view> {
-    using Type = TextRef;
-};
-
 /// Calls a row that returns an object. A result is declared in the outermost block of its function: elsewhere GCC
 /// before 14 moves it out.
 template <class R, class F, class... X>
